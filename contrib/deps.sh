@@ -1,0 +1,50 @@
+#!/bin/sh
+# Install what weir needs from Debian 12: to build and run it, and with --test
+# also what the test suite and the quick start use (web servers, php-fpm, Redis,
+# sanitizer runtimes, linters). Runs as root, or through sudo.
+set -eu
+
+build='build-essential meson ninja-build pkg-config
+	libfcgi-dev libhiredis-dev libinih-dev libuv1-dev libsodium-dev libjansson-dev'
+test='libcriterion-dev libcurl4-openssl-dev curl procps
+	lighttpd nginx-light redis-server php8.2-fpm php8.2-cli perl
+	clang clang-format shellcheck'
+
+case "${1:-}" in
+'')	packages=$build ;;
+--test)	packages="$build $test" ;;
+*)	echo "usage: contrib/deps.sh [--test]" >&2
+	exit 2 ;;
+esac
+
+missing=
+for package in $packages; do
+	dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null |
+		grep -q '^install ok installed$' || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+	command -v sudo >/dev/null || {
+		echo "deps.sh: not root and no sudo; as root run:" >&2
+		echo "apt-get install --no-install-recommends$missing" >&2
+		exit 1
+	}
+	as_root=sudo
+fi
+
+# The servers are for the tests, which start their own on free ports. A policy
+# that forbids starting services keeps these packages off port 80 and 6379.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	trap '$as_root rm -f "$policy"' EXIT
+	trap 'exit 1' INT TERM
+	printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
+	$as_root chmod 755 "$policy"
+fi
+
+$as_root apt-get update -q
+# shellcheck disable=SC2086 # one word a package
+$as_root env DEBIAN_FRONTEND=noninteractive \
+	apt-get install -q -y --no-install-recommends $missing

@@ -1,0 +1,94 @@
+/*
+ * base/counters.h - what the process counts, declared once.
+ *
+ * Each thread that counts owns a slot and is its only writer, so counting costs
+ * a plain addition; readers sum the slots. Name, kind and sentence below are
+ * what metrics, status page and manual show.
+ */
+#ifndef WEIR_BASE_COUNTERS_H
+#define WEIR_BASE_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/view.h"
+
+/* COUNTER only rises. GAUGE rises and falls. */
+#define COUNTERS(COUNTER, GAUGE)                                                         \
+	GAUGE(connections_open, "Connections from web servers that are open now.")       \
+	GAUGE(exchanges_open, "Requests being worked on now.")                           \
+	GAUGE(programs_running, "CGI programs running now.")                             \
+	COUNTER(connections, "Connections accepted from web servers.")                   \
+	COUNTER(connections_malformed,                                                   \
+		"Connections closed because what came was not FastCGI.")                 \
+	COUNTER(connections_slow,                                                        \
+		"Connections closed because the head did not come in time, "             \
+		"or the answer was not read.")                                           \
+	COUNTER(requests, "Requests whose head arrived whole.")                          \
+	COUNTER(requests_passed,                                                         \
+		"Requests passed on to a backend, or let pass as authorizer.")           \
+	COUNTER(requests_exempt, "Requests from the allow list; they meet no limit.")    \
+	COUNTER(requests_refused, "Requests refused because a limit was reached (429).") \
+	COUNTER(requests_forbidden, "Requests refused by a rule with count=0 (403).")    \
+	COUNTER(requests_over_shadow,                                                    \
+		"Requests passed although a rule in shadow mode was over its limit.")    \
+	COUNTER(requests_unmatched,                                                      \
+		"Requests that no endpoint and no default backend took (404).")          \
+	COUNTER(requests_oversized,                                                      \
+		"Requests with a head or body over the limit (431, 413).")               \
+	COUNTER(requests_bad, "Requests whose head or body contradicts itself (400).")   \
+	COUNTER(requests_abandoned,                                                      \
+		"Requests whose client left before the answer was complete.")            \
+	COUNTER(requests_without_address,                                                \
+		"Requests without REMOTE_ADDR; all of them count as one client.")        \
+	COUNTER(decisions_redis, "Decisions made by Redis.")                             \
+	COUNTER(decisions_memory, "Decisions made by the memory store.")                 \
+	COUNTER(decisions_fallback,                                                      \
+		"Decisions made by the local table because Redis did not "               \
+		"answer. While it rises limits are per process.")                        \
+	COUNTER(store_failures,                                                          \
+		"Replies from Redis that failed, were late or made no sense.")           \
+	COUNTER(store_connects, "Connections made to Redis.")                            \
+	COUNTER(store_evictions,                                                         \
+		"Entries dropped from a full memory table before their time.")           \
+	COUNTER(backend_answers, "Answers that came whole from a backend.")              \
+	COUNTER(backend_failures,                                                        \
+		"Backend calls that failed before an answer began (502, 503, 504).")     \
+	COUNTER(backend_truncated, "Answers that broke off after they had begun.")       \
+	COUNTER(programs_started, "CGI programs started.")                               \
+	COUNTER(programs_killed, "CGI programs ended by force.")
+
+enum counter {
+#define COUNTER_ID(name, help) COUNT_##name,
+	COUNTERS(COUNTER_ID, COUNTER_ID)
+#undef COUNTER_ID
+	COUNTERS_N
+};
+
+struct counter_info {
+	const char *name;
+	const char *help;
+	bool gauge;
+};
+extern const struct counter_info counter_infos[COUNTERS_N];
+
+#define COUNTER_SLOTS_MAX 257
+
+/* Takes a slot for the calling thread (the same one when called again); threads
+ * beyond COUNTER_SLOTS_MAX share the last. Call before counting. The return
+ * value is the slot's number, from 0 in the order of the calls. */
+unsigned counters_join(void);
+
+/* Adds n, which for a gauge may be negative. Calling thread's slot. */
+void count_add(enum counter c, int64_t n);
+static inline void count_one(enum counter c)
+{
+	count_add(c, 1);
+}
+
+/* Sum over all slots, and one slot's value. Any thread; a reading, not a
+ * moment: counters may move meanwhile. */
+int64_t counter_sum(enum counter c);
+int64_t counter_of(unsigned slot, enum counter c);
+
+#endif

@@ -1,0 +1,195 @@
+#include "base/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static bool parse_unix(struct view path, struct net_addr *out, struct buf *why)
+{
+	struct sockaddr_un *un = (struct sockaddr_un *)&out->ss;
+
+	if (path.n == 0 || path.p[0] != '/') {
+		buf_add_str(why,
+			"a unix socket needs an absolute path; write unix:/run/name.sock");
+		return false;
+	}
+	if (path.n >= sizeof(un->sun_path) || memchr(path.p, '\0', path.n)) {
+		buf_addf(why, "the path of a unix socket has at most %zu bytes",
+			sizeof(un->sun_path) - 1);
+		return false;
+	}
+	un->sun_family = AF_UNIX;
+	memcpy(un->sun_path, path.p, path.n);
+	out->len = sizeof(*un);
+	return true;
+}
+
+/* Splits "host:port" at the last colon; brackets hold an IPv6 address. */
+static bool parse_tcp(struct view rest, struct net_addr *out, struct buf *why)
+{
+	const char *colon = rest.n ? memrchr(rest.p, ':', rest.n) : NULL;
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
+	struct view host, port;
+	char host_text[128], port_text[8];
+	uint64_t number;
+	int err;
+
+	if (!colon) {
+		buf_add_str(why, "no port; write tcp:host:port");
+		return false;
+	}
+	host = view_of(rest.p, (size_t)(colon - rest.p));
+	port = view_skip(rest, host.n + 1);
+	if (!view_number(port, 65535, &number)) {
+		buf_add_str(why,
+			"the port is not a number from 0 to 65535; write tcp:host:port");
+		return false;
+	}
+	if (host.n >= 2 && host.p[0] == '[' && host.p[host.n - 1] == ']')
+		host = view_of(host.p + 1, host.n - 2);
+	else if (host.n && memchr(host.p, ':', host.n)) {
+		buf_add_str(why, "an IPv6 address needs brackets; write tcp:[::1]:9000");
+		return false;
+	}
+	if (host.n == 0 || host.n >= sizeof(host_text)) {
+		buf_add_str(why,
+			"no host; write tcp:127.0.0.1:9000, or tcp:0.0.0.0:9000 for all "
+			"addresses");
+		return false;
+	}
+	snprintf(host_text, sizeof(host_text), "%.*s", VIEW_ARG(host));
+	snprintf(port_text, sizeof(port_text), "%u", (unsigned)number);
+	err = getaddrinfo(host_text, port_text, &hints, &found);
+	if (err) {
+		buf_addf(why,
+			"no address for host \"%s\" (%s); write a numeric address or a "
+			"name that resolves",
+			host_text, gai_strerror(err));
+		return false;
+	}
+	memcpy(&out->ss, found->ai_addr, found->ai_addrlen);
+	out->len = found->ai_addrlen;
+	freeaddrinfo(found);
+	return true;
+}
+
+bool net_addr_parse(struct view text, struct net_addr *out, struct buf *why)
+{
+	struct net_addr a = { 0 };
+	bool ok;
+
+	if (text.n >= sizeof(a.text)) {
+		buf_addf(why, "an address has at most %zu bytes", sizeof(a.text) - 1);
+		return false;
+	}
+	if (view_starts(text, VIEW("unix:"))) {
+		ok = parse_unix(view_skip(text, 5), &a, why);
+	} else if (view_starts(text, VIEW("tcp:"))) {
+		ok = parse_tcp(view_skip(text, 4), &a, why);
+	} else {
+		buf_add_str(why, "not an address; write unix:/path or tcp:host:port");
+		return false;
+	}
+	if (!ok)
+		return false;
+	memcpy(a.text, text.p, text.n);
+	*out = a;
+	return true;
+}
+
+unsigned net_addr_port(const struct net_addr *a)
+{
+	switch (a->ss.ss_family) {
+	case AF_INET: return ntohs(((const struct sockaddr_in *)&a->ss)->sin_port);
+	case AF_INET6: return ntohs(((const struct sockaddr_in6 *)&a->ss)->sin6_port);
+	default: return 0;
+	}
+}
+
+/* Clears the way for a bind to a unix path: true when nothing is there now. */
+static bool remove_stale(const struct net_addr *a, struct buf *why)
+{
+	const char *path = ((const struct sockaddr_un *)&a->ss)->sun_path;
+	struct stat st;
+	int fd, err;
+
+	if (lstat(path, &st) < 0) {
+		if (errno == ENOENT)
+			return true;
+		buf_addf(why, "%s: %s", a->text, strerror(errno));
+		return false;
+	}
+	if (!S_ISSOCK(st.st_mode)) {
+		buf_addf(why,
+			"%s exists and is not a socket; remove it or choose another path",
+			path);
+		return false;
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0) {
+		buf_addf(why, "%s: %s", a->text, strerror(errno));
+		return false;
+	}
+	err = connect(fd, (const struct sockaddr *)&a->ss, a->len) < 0 ? errno : 0;
+	close(fd);
+	if (err != ECONNREFUSED) {
+		buf_addf(why,
+			"somebody listens on %s already; stop it or choose another path",
+			path);
+		return false;
+	}
+	if (unlink(path) < 0 && errno != ENOENT) {
+		buf_addf(why, "%s: %s", a->text, strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+/* The socket file has its mode from its first instant, and its owner before
+ * anybody can connect (before listen). umask is the process's: call this before
+ * there are threads. */
+static int bind_unix(int fd, const struct net_addr *a, const struct net_listen *how)
+{
+	const char *path = ((const struct sockaddr_un *)&a->ss)->sun_path;
+	mode_t old = umask(~how->mode & 0777);
+	int rc = bind(fd, (const struct sockaddr *)&a->ss, a->len);
+
+	umask(old);
+	if (rc < 0)
+		return rc;
+	if (how->uid != (uid_t)-1 || how->gid != (gid_t)-1)
+		rc = lchown(path, how->uid, how->gid);
+	return rc;
+}
+
+int net_listen(const struct net_addr *a, const struct net_listen *how, struct buf *why)
+{
+	int one = 1, fd, rc;
+
+	if (a->ss.ss_family == AF_UNIX && !remove_stale(a, why))
+		return -1;
+	fd = socket(a->ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0) {
+		buf_addf(why, "%s: %s", a->text, strerror(errno));
+		return -1;
+	}
+	if (a->ss.ss_family == AF_UNIX) {
+		rc = bind_unix(fd, a, how);
+	} else {
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		rc = bind(fd, (const struct sockaddr *)&a->ss, a->len);
+	}
+	if (rc < 0 || listen(fd, how->backlog) < 0) {
+		buf_addf(why, "cannot listen on %s: %s", a->text, strerror(errno));
+		close(fd);
+		return -1;
+	}
+	return fd;
+}

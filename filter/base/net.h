@@ -1,0 +1,39 @@
+/*
+ * base/net.h - socket addresses as the configuration writes them.
+ *
+ *	unix:/run/weir/weir.sock     tcp:127.0.0.1:9000     tcp:[::1]:9000     tcp:php:9000
+ */
+#ifndef WEIR_BASE_NET_H
+#define WEIR_BASE_NET_H
+
+#include <sys/socket.h>
+
+#include "base/buf.h"
+
+struct net_addr {
+	struct sockaddr_storage ss;
+	socklen_t len;  /* of ss in use */
+	char text[128]; /* as written, for messages and logs */
+};
+
+/* Reads text as one of the forms above. A host name is looked up here and now,
+ * which may block: for reading the configuration only. On failure returns false
+ * with a sentence in why ("... ; write unix:/path or tcp:host:port"). */
+bool net_addr_parse(struct view text, struct net_addr *out, struct buf *why);
+
+/* The port in ss as a number, 0 for a unix socket. */
+unsigned net_addr_port(const struct net_addr *a);
+
+/* A bound, listening, close-on-exec, non-blocking socket, or -1 with a sentence
+ * in why. For a unix socket mode is its permission bits from its first instant
+ * and uid/gid its owner ((uid_t)-1: leave it). What is found at the path is
+ * replaced only if it is a socket on which nobody listens. */
+struct net_listen {
+	int backlog;
+	unsigned mode;
+	uid_t uid;
+	gid_t gid;
+};
+int net_listen(const struct net_addr *a, const struct net_listen *how, struct buf *why);
+
+#endif

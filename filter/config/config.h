@@ -1,0 +1,166 @@
+/*
+ * config/config.h - the configuration as the rest of weir sees it: one immutable
+ * snapshot, checked as a whole, held by reference, replaced as a whole.
+ *
+ * config_load() reads weir.ini and the endpoint files it names, collects every
+ * mistake with file, line, what was read and what would do, and gives a snapshot
+ * only if there is none.
+ */
+#ifndef WEIR_CONFIG_CONFIG_H
+#define WEIR_CONFIG_CONFIG_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/net.h"
+#include "config/rule.h"
+
+struct pattern_index; /* config/pattern.h */
+
+enum backend_kind {
+	BACKEND_FASTCGI,
+	BACKEND_CGI
+};
+
+/* [backend NAME] */
+struct backend {
+	char *name;
+	size_t index; /* in config.backends */
+	enum backend_kind kind;
+	struct net_addr *addrs; /* FastCGI: at least one, tried in order */
+	size_t n_addrs;
+	char *root;   /* CGI: directory the programs live under, absolute */
+	char *prefix; /* CGI: leading part of the path that stands for root, or "" */
+	char *path;   /* CGI: PATH in the environment of the programs */
+	int64_t connect_timeout_ms;
+	int64_t first_byte_timeout_ms; /* from the request sent to the answer's first byte */
+	int64_t idle_timeout_ms; /* between two pieces of the answer, or of our sending */
+	int64_t kill_grace_ms;   /* CGI: from SIGTERM to SIGKILL */
+	uint64_t max_programs;   /* CGI: running at once, per process; more get 503 */
+};
+
+/* [endpoint NAME], one per file */
+struct endpoint {
+	char *name;
+	const struct backend *backend;
+	struct tiers tiers;
+	const char *file; /* where it stands; owned by the snapshot */
+	unsigned line;
+};
+
+enum store_type {
+	STORE_REDIS,
+	STORE_MEMORY
+};
+enum on_error {
+	ON_ERROR_LOCAL,
+	ON_ERROR_OPEN,
+	ON_ERROR_CLOSED
+};
+enum user_source {
+	USER_NONE,
+	USER_REMOTE_USER
+};
+enum log_requests {
+	LOG_REQUESTS_NONE,
+	LOG_REQUESTS_REFUSED,
+	LOG_REQUESTS_ALL
+};
+
+/* A network: address bytes (IPv4 as four, IPv6 as sixteen) and prefix bits. */
+struct network {
+	unsigned char addr[16];
+	uint8_t addr_n; /* 4 or 16 */
+	uint8_t bits;
+};
+struct networks {
+	struct network *list;
+	size_t n;
+};
+
+struct config {
+	atomic_uint refs;
+	char *file; /* the path it was read from */
+
+	struct {
+		struct net_addr *listen;
+		size_t n_listen;
+		unsigned socket_mode;             /* of unix sockets, 0660 */
+		char *socket_user, *socket_group; /* "" leaves the owner */
+		uint64_t backlog;
+		uint64_t workers; /* 0: one per core */
+		const struct backend
+			*backend; /* for what no endpoint matches; may be NULL */
+		enum rule_mode
+			mode; /* MODE_ENFORCE unless all rules are to shadow or be off */
+		uint64_t head_limit;     /* bytes of PARAMS */
+		int64_t head_timeout_ms; /* from a connection's first byte to the whole head */
+		uint64_t body_limit;     /* bytes */
+		int64_t body_timeout_ms; /* between two pieces of the body */
+		int64_t send_timeout_ms; /* a reader that takes nothing for so long is gone */
+		uint64_t
+			spool_memory; /* bytes of a body kept in memory before a file is made */
+		char *spool_dir;      /* where the unlinked temporary files are made */
+		int64_t drain_timeout_ms; /* of early answers: longest reading of what nobody wants */
+		int64_t stop_timeout_ms; /* after SIGTERM: longest wait for running requests */
+		char *control;           /* address of the control socket, "" for none */
+		char *control_group;     /* group that may use it, "" leaves it */
+	} server;
+	struct {
+		enum store_type type;
+		struct net_addr addr; /* of Redis; ss unused when host is set */
+		char *host;           /* a name to look up at each connect, or NULL */
+		unsigned port;
+		char *username, *password; /* NULL when not given */
+		unsigned db;
+		int64_t timeout_ms;
+		char *prefix;
+		uint64_t
+			memory; /* most bytes of the memory store, and of the fallback table */
+	} store;
+	struct {
+		enum on_error policy;
+		uint64_t instances; /* by which counts are divided */
+		struct rate rate;   /* the total under which everything stays */
+	} fallback;
+	struct {
+		struct networks trusted_proxies;
+		uint64_t ipv6_prefix; /* bits by which IPv6 clients are told apart */
+		enum user_source user;
+	} client;
+	struct {
+		struct networks networks; /* who meets no limit */
+	} allow;
+	struct {
+		char *message;          /* of 429, with {retry_after} */
+		bool rate_limit_fields; /* RateLimit-Policy and RateLimit on answers */
+	} reply;
+	struct {
+		unsigned level; /* enum log_level */
+		enum log_requests requests;
+	} log;
+
+	struct tiers site;
+	struct backend *backends;
+	size_t n_backends;
+	struct endpoint *endpoints;
+	size_t n_endpoints;
+	struct pattern_index *patterns; /* over endpoints, for limit/match */
+	char **files; /* all that were read, weir.ini first; owns their names */
+	size_t n_files;
+};
+
+/* Reads file and everything it names. On success *out holds one reference and
+ * true is returned; notices (such as a memory store that counts per process) may
+ * be in messages. On failure returns false and messages has a line per mistake,
+ * "FILE:LINE: what was read; what would do\n". Blocks on files and look-ups. */
+bool config_load(const char *file, struct config **out, struct buf *messages);
+
+/* References. Any thread; the last config_unref() frees. NULL is fine. */
+struct config *config_ref(struct config *c);
+void config_unref(struct config *c);
+
+/* What is in force, for people: endpoints, tiers, backends, store. */
+void config_summary(const struct config *c, struct buf *out);
+
+#endif

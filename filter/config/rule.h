@@ -1,0 +1,76 @@
+/*
+ * config/rule.h - @RateLimit rules and the tiers they form.
+ *
+ * A rule is one @RateLimit line. A tier is one thing that is counted: its scope
+ * (site or endpoint), type, key, algorithm and window, or its name. The rules of
+ * a tier differ in plan and what follows from it; the client's plan chooses one.
+ */
+#ifndef WEIR_CONFIG_RULE_H
+#define WEIR_CONFIG_RULE_H
+
+#include "base/buf.h"
+
+/* Most tiers one request can meet, site and endpoint together. */
+#define TIERS_MAX 16
+
+enum rate_algorithm {
+	RATE_SLIDING_WINDOW, /* at most count in any window; exact */
+	RATE_TOKEN_BUCKET,   /* count per window, up to burst at once */
+};
+
+/* A limit as arithmetic sees it. What validates it (rule.c) promises
+ * 1 <= window_us, 1 <= cost <= capacity and that every product stays below 2^53:
+ *   token bucket: burst * window_us < 2^53 and count <= 2^53. */
+struct rate {
+	enum rate_algorithm algorithm;
+	uint64_t count;    /* events per window; at least 1 */
+	int64_t window_us; /* length of the window */
+	uint64_t burst;    /* capacity: of the bucket, or count for windows */
+};
+
+enum rule_type {
+	RULE_USER,
+	RULE_IP,
+	RULE_GLOBAL
+};
+enum rule_mode {
+	MODE_ENFORCE,
+	MODE_SHADOW,
+	MODE_OFF
+};
+enum rule_count {
+	COUNT_LIMITED,   /* rate holds */
+	COUNT_NONE,      /* count=0: refuses everybody (403) */
+	COUNT_UNLIMITED, /* count=unlimited: limits nothing, counts nothing */
+};
+
+struct rule {
+	struct rate rate;
+	enum rule_count counting;
+	enum rule_type type;
+	enum rule_mode mode;
+	uint64_t cost;    /* what one request takes; at least 1 */
+	char *key;        /* replaces the endpoint in the store key; "" when not given */
+	char *plan;       /* NULL: for clients of any plan */
+	char *name;       /* NULL when not given */
+	const char *file; /* where it stands; owned by the snapshot */
+	unsigned line;
+};
+
+struct tier {
+	char *id;           /* its name, by default algorithm and window: "sw60s", "tb1h" */
+	char *label;        /* as replies and logs name it: "user/sw60s", "site/ip/sw60s" */
+	bool site;          /* counts over all endpoints */
+	struct rule *rules; /* at least one; no two for the same plan */
+	size_t n_rules;
+};
+
+struct tiers {
+	struct tier *list; /* in the order of the file */
+	size_t n;
+};
+
+const char *rate_algorithm_name(enum rate_algorithm a); /* "sliding_window" */
+const char *rule_type_name(enum rule_type t);           /* "user" */
+
+#endif

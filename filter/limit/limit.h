@@ -1,0 +1,38 @@
+/*
+ * limit/limit.h - from a request to a verdict: which endpoint, which tiers, what
+ * the store says.
+ */
+#ifndef WEIR_LIMIT_LIMIT_H
+#define WEIR_LIMIT_LIMIT_H
+
+#include "client/client.h"
+#include "store/store.h"
+#include "verdict.h"
+
+/* The most specific endpoint that matches, or NULL. Method, host and query are
+ * taken from rq; path is canonical (limit/path.h). */
+const struct endpoint *limit_match(const struct config *c, const struct request *rq,
+	struct view path, struct view query);
+
+/* A decision under way; lives inside the exchange. */
+struct decision {
+	struct verdict verdict;           /* valid in done and after it */
+	void (*done)(struct decision *d); /* set by the caller */
+
+	/* Private. */
+	struct take take;
+	struct take_tier asks[TIERS_MAX];
+	struct buf keys;
+	bool pending;
+};
+
+/* Decides whether the client may call the endpoint (NULL: site tiers only). c,
+ * endpoint and client are borrowed until done. done is called once, perhaps before
+ * this returns. */
+void limit_decide(struct decision *d, struct store *s, const struct config *c,
+	const struct endpoint *endpoint, const struct client *client);
+/* Ends a pending decision without done. */
+void limit_cancel(struct decision *d);
+void limit_release(struct decision *d);
+
+#endif

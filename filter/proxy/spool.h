@@ -1,0 +1,42 @@
+/*
+ * proxy/spool.h - a request's body, kept until the backend has it all.
+ *
+ * The first bytes stay in memory; beyond that an unlinked temporary file holds the
+ * body, so a crash leaves nothing behind. It can be read from any place any number
+ * of times, which is what a retry needs.
+ */
+#ifndef WEIR_PROXY_SPOOL_H
+#define WEIR_PROXY_SPOOL_H
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+
+struct spool {
+	struct buf mem;  /* the body while it is small */
+	int fd;          /* the file once it is not; else -1 */
+	uint64_t n;      /* bytes so far */
+	uint64_t limit;  /* most bytes accepted */
+	size_t memory;   /* most bytes kept in mem */
+	const char *dir; /* where files are made; borrowed */
+};
+
+enum spool_result {
+	SPOOL_OK,
+	SPOOL_TOO_LARGE, /* over the limit; what was added so far is of no use */
+	SPOOL_FAILED,    /* no memory, no disk: errno says */
+};
+
+void spool_init(struct spool *s, uint64_t limit, size_t memory, const char *dir);
+void spool_release(struct spool *s);
+enum spool_result spool_add(struct spool *s, struct view bytes);
+
+/* Reads up to cap bytes from offset at; returns how many, 0 at the end, -1 with
+ * errno when the file cannot be read. */
+ssize_t spool_read(const struct spool *s, uint64_t at, char *out, size_t cap);
+
+/* A descriptor of its own on the whole body, positioned at its start, close-on-exec;
+ * the caller closes it. -1 with errno. */
+int spool_open(const struct spool *s);
+
+#endif

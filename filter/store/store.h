@@ -1,0 +1,71 @@
+/*
+ * store/store.h - where limits are counted.
+ *
+ * One question is one decision: all tiers of a request, looked at together and
+ * charged together or not at all. Redis answers later, memory at once; when Redis
+ * is silent the local table answers in its place, so every question is answered
+ * within store.timeout.
+ *
+ * struct store belongs to one worker and its loop. struct store_shared belongs to
+ * the process and is locked inside.
+ */
+#ifndef WEIR_STORE_STORE_H
+#define WEIR_STORE_STORE_H
+
+#include <uv.h>
+
+#include "config/config.h"
+#include "store/rate.h"
+#include "verdict.h"
+
+/* One tier of a question. Borrowed until the answer. */
+struct take_tier {
+	struct view key; /* the whole store key */
+	const struct rate *rate;
+	uint64_t cost;
+	bool shadow; /* changes no outcome; charged only when it admits and all pass */
+};
+
+/* One question; lives inside the caller's own structure. */
+struct take {
+	/* Set by the caller. */
+	const struct take_tier *tiers;
+	size_t n_tiers;               /* 1 to TIERS_MAX */
+	void (*done)(struct take *t); /* once; may come before store_take() returns */
+
+	/* The answer, valid in done and after it. */
+	enum decided_by by;
+	bool admitted; /* every enforcing tier admitted; all that admitted are charged */
+	bool failed;   /* nobody could count it (memory ran out): by is FALLBACK */
+	struct rate_view views[TIERS_MAX]; /* one per tier, in order */
+	bool over_total; /* refused by fallback.rate; total says for how long */
+	struct rate_view total;
+
+	/* Private to the store. */
+	struct take *next, **link;
+	struct store *store;
+	int64_t asked_us;
+	bool replayed;
+};
+
+struct store_shared;
+struct store;
+
+/* Tables and locks of the process. NULL when memory is out. */
+struct store_shared *store_shared_new(const struct config *c);
+void store_shared_free(struct store_shared *s);
+
+/* A worker's store on its loop; starts connecting. It keeps a reference to c. */
+struct store *store_new(uv_loop_t *loop, struct config *c, struct store_shared *shared);
+/* Drops the connection and every pending question without calling done. The memory
+ * is freed once the loop has run its close callbacks. */
+void store_close(struct store *s);
+
+void store_take(struct store *s, struct take *t);
+/* Forgets a question that is still pending; done will not be called. */
+void store_cancel(struct take *t);
+
+/* For people: "memory", "redis", or "redis (down: why)". Borrowed until the loop runs on. */
+const char *store_state(const struct store *s);
+
+#endif
