@@ -1,0 +1,102 @@
+#include "front/request.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+
+void request_init(struct request *rq, uint16_t role)
+{
+	unsigned char random[REQUEST_ID_LEN / 2];
+
+	*rq = (struct request){ .role = role };
+	randombytes_buf(random, sizeof(random));
+	sodium_bin2hex(rq->id, sizeof(rq->id), random, sizeof(random));
+}
+
+void request_release(struct request *rq)
+{
+	buf_release(&rq->head);
+	free(rq->params);
+	rq->params = NULL;
+	rq->n_params = 0;
+}
+
+bool request_index(struct request *rq)
+{
+	struct view in = buf_view(&rq->head);
+	struct pair pair;
+	enum pairs_result got;
+	size_t n = 0;
+
+	while ((got = pairs_next(&in, &pair)) == PAIRS_PAIR)
+		n++;
+	if (got == PAIRS_BAD || !buf_ok(&rq->head))
+		return false;
+	if (n == 0)
+		return true;
+	rq->params = calloc(n, sizeof(*rq->params));
+	if (!rq->params)
+		return false;
+	in = buf_view(&rq->head);
+	while (rq->n_params < n)
+		pairs_next(&in, &rq->params[rq->n_params++]);
+	return true;
+}
+
+struct view request_param(const struct request *rq, const char *name)
+{
+	struct view wanted = view_str(name);
+
+	for (size_t i = 0; i < rq->n_params; i++)
+		if (view_eq(rq->params[i].name, wanted))
+			return rq->params[i].value;
+	return (struct view){ NULL, 0 };
+}
+
+size_t request_param_count(const struct request *rq, const char *name)
+{
+	struct view wanted = view_str(name);
+	size_t n = 0;
+
+	for (size_t i = 0; i < rq->n_params; i++)
+		n += view_eq(rq->params[i].name, wanted);
+	return n;
+}
+
+bool request_content_length(const struct request *rq, uint64_t *out, bool *given)
+{
+	struct view text = view_trim(request_param(rq, "CONTENT_LENGTH"));
+
+	*given = text.n > 0;
+	return !*given || view_number(text, INT64_MAX, out);
+}
+
+/* An absolute URI ("http://host/path") without scheme and authority. */
+static struct view without_authority(struct view uri)
+{
+	struct view rest = uri, scheme = view_cut(&rest, ':');
+
+	if (uri.n == 0 || uri.p[0] == '/' || !view_starts(rest, VIEW("//")) ||
+		memchr(scheme.p, '?', scheme.n))
+		return uri;
+	rest = view_skip(rest, 2);
+	while (rest.n && rest.p[0] != '/' && rest.p[0] != '?')
+		rest = view_skip(rest, 1);
+	return rest;
+}
+
+struct request_target request_target(const struct request *rq, struct buf *scratch)
+{
+	struct view uri = without_authority(request_param(rq, "REQUEST_URI"));
+	struct request_target target;
+
+	if (uri.n) {
+		target.path = view_cut(&uri, '?');
+		target.query = uri;
+		return target;
+	}
+	buf_add(scratch, request_param(rq, "SCRIPT_NAME"));
+	buf_add(scratch, request_param(rq, "PATH_INFO"));
+	target.path = buf_view(scratch);
+	target.query = request_param(rq, "QUERY_STRING");
+	return target;
+}
