@@ -19,7 +19,12 @@ struct view {
 };
 
 /* A view of a string literal, without its NUL. */
-#define VIEW(literal) ((struct view){ "" literal, sizeof(literal) - 1 })
+#define VIEW(literal) ((struct view)VIEW_INIT(literal))
+/* The same, for initialising what is static. */
+#define VIEW_INIT(literal)                      \
+	{                                       \
+		"" literal, sizeof(literal) - 1 \
+	}
 
 /* For printf: "%.*s", VIEW_ARG(v). Only for bytes known to be printable. */
 #define VIEW_ARG(v) (int)(v).n, (v).p ? (v).p : ""

@@ -1,23 +1,20 @@
 /*
  * front/front.h - where requests come in and answers go out.
  *
- * A front is one connection from a web server, or the standard streams of a CGI
- * run. It speaks the protocol and nothing else: it reads a head, tells its owner,
- * hands over the body as it comes, frames the answer, and decides from what was
- * read whether the connection can be kept. It belongs to one worker's loop.
+ * A front is one connection from a web server (front/connection.h), or the standard
+ * streams of a CGI run (front/cgi.h). It speaks the protocol and nothing else: it
+ * reads a head, tells its owner, hands over the body as it comes and frames the
+ * answer. It belongs to one worker's loop.
  *
- * For each request: head, then any number of body, then body_end; or gone at any
- * time. The owner writes the answer with front_write() and ends with
- * front_finish(), front_abort() or front_gone's return; after that the front
- * forgets the owner and lives on by itself: it sends what is queued, drains or
- * keeps the connection, and frees itself.
+ * For each request the owner sees: head, then any number of body, then body_end; or
+ * gone at any time. It writes the answer with front_write() and ends it with
+ * front_finish() or front_abort(). After either, and after gone has returned, the
+ * front has forgotten the owner and lives on by itself: it sends what is queued,
+ * drains or keeps the connection, and frees itself.
  */
 #ifndef WEIR_FRONT_FRONT_H
 #define WEIR_FRONT_FRONT_H
 
-#include <uv.h>
-
-#include "config/config.h"
 #include "front/request.h"
 
 struct front;
@@ -26,13 +23,15 @@ enum front_gone {
 	FRONT_PEER_LEFT, /* closed, reset, or asked to abort */
 	FRONT_PEER_SLOW, /* the body stopped coming, or the answer was not read, for too long */
 	FRONT_MALFORMED, /* what came is not the protocol */
+	FRONT_STOPPED,   /* weir ends and its patience is over */
 };
 
 /* Up-calls. user is what head returned. */
 struct front_events {
-	/* A whole head is here, or problem says why there is none (status 431 or 400;
-	 * rq then has role and id only). The owner takes rq's contents over. Returns
-	 * what later calls get as user; NULL closes the connection. */
+	/* A whole head is here, or problem is the status (431) that says why there is
+	 * none; rq then has only role and id. The owner takes rq's contents over. What
+	 * it returns is the user of later calls; NULL closes the connection. It may
+	 * answer and finish before it returns. */
 	void *(*head)(void *owner, struct front *f, struct request *rq, int problem);
 	void (*body)(void *user, struct view bytes);
 	void (*body_end)(void *user);
@@ -41,22 +40,51 @@ struct front_events {
 	void (*gone)(void *user, enum front_gone why);
 };
 
-/* Serves connection fd, which it owns from now on (closed on failure too, with false
- * returned). c is held by reference. */
-bool front_start(uv_loop_t *loop, int fd, struct config *c,
-	const struct front_events *events, void *owner);
+/* What a kind of front does; call through the functions below. */
+struct front_kind {
+	void (*body_stop)(struct front *f);
+	void (*body_resume)(struct front *f);
+	bool (*write)(struct front *f, struct view bytes);
+	void (*finish)(struct front *f);
+	void (*abort)(struct front *f);
+};
 
-/* Stops or resumes handing over the body, for an owner that has no room for it. While
- * stopped, a peer that leaves is not noticed. */
-void front_body_stop(struct front *f);
-void front_body_resume(struct front *f);
+struct front {
+	const struct front_kind *kind;
+};
 
-/* Queues part of the answer (head and body bytes alike). False when the queue is full:
- * the bytes are queued all the same, but the owner should wait for writable. */
-bool front_write(struct front *f, struct view bytes);
+/* Stops or resumes handing over the body, for an owner that has no room for it. What
+ * was read already (64 KiB at most) still comes. While stopped, a peer that leaves
+ * is not noticed. */
+static inline void front_body_stop(struct front *f)
+{
+	f->kind->body_stop(f);
+}
+
+static inline void front_body_resume(struct front *f)
+{
+	f->kind->body_resume(f);
+}
+
+/* Queues part of the answer, head and body bytes alike; they leave before the loop
+ * next waits. False when the queue is full: the bytes are queued all the same, but
+ * the owner should wait for writable. */
+static inline bool front_write(struct front *f, struct view bytes)
+{
+	return f->kind->write(f, bytes);
+}
+
 /* The answer is complete. */
-void front_finish(struct front *f);
-/* The answer broke off: closes without END_REQUEST, so that the web server can see it. */
-void front_abort(struct front *f);
+static inline void front_finish(struct front *f)
+{
+	f->kind->finish(f);
+}
+
+/* The answer broke off: what is queued is sent, then the connection is closed without
+ * END_REQUEST, so that the web server can see it. */
+static inline void front_abort(struct front *f)
+{
+	f->kind->abort(f);
+}
 
 #endif

@@ -1,0 +1,480 @@
+/*
+ * front/connection.c - one connection from a web server, as a state machine fed by
+ * whatever bytes come.
+ *
+ * Input is read into one buffer a thread and consumed at once: a silent connection
+ * costs this struct and no buffer. Output is queued as whole records, so two writers
+ * never mix, and sent once a turn of the loop.
+ *
+ * A connection is kept only when the peer asked for it and STDIN was read to its end.
+ * After any other answer our side is shut down and the rest of the input discarded
+ * unread by any parser, within bounds: whatever a body holds is never taken for a
+ * request, and a server that writes its whole body before it reads still gets there.
+ *
+ * Spec: FastCGI Specification 1.0, sections 3 to 5.
+ */
+#include "front/dialogue.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/table.h"
+
+#define READ_CHUNK   65536
+#define QUEUE_HIGH   131072 /* queued bytes above which the owner is asked to wait */
+#define SEND_AT_ONCE 65536  /* queued bytes that do not wait for the end of the turn */
+
+static struct log_gate malformed_gate, slow_gate;
+static _Thread_local char read_chunk[READ_CHUNK];
+
+static void flush(struct connection *c);
+
+/* -- life and death ---------------------------------------------------------------- */
+
+static void handle_closed(uv_handle_t *h)
+{
+	struct connection *c = h->data;
+	struct connections *set = c->set;
+
+	if (--c->handles)
+		return;
+	request_release(&c->rq);
+	buf_release(&c->values);
+	buf_release(&c->out);
+	buf_release(&c->sending);
+	config_unref(c->config);
+	*c->link = c->next;
+	if (c->next)
+		c->next->link = c->link;
+	set->n--;
+	count_add(COUNT_connections_open, -1);
+	free(c);
+	set->closed(set->owner);
+}
+
+static void clean(struct connection *c)
+{
+	struct connection **at = &c->set->dirty;
+
+	if (!c->dirty)
+		return;
+	while (*at != c)
+		at = &(*at)->dirty_next;
+	*at = c->dirty_next;
+	c->dirty = false;
+}
+
+void connection_die(struct connection *c)
+{
+	if (c->state == CONN_GONE)
+		return;
+	c->state = CONN_GONE;
+	clean(c);
+	uv_close(&c->io.handle, handle_closed);
+	uv_close((uv_handle_t *)&c->timer, handle_closed);
+}
+
+/* Ends it under the owner's feet: the one place that calls gone. */
+static void lose(struct connection *c, enum front_gone why)
+{
+	void *user = c->user;
+
+	if (c->state == CONN_GONE)
+		return;
+	c->user = NULL;
+	connection_die(c);
+	if (user)
+		c->set->events->gone(user, why);
+}
+
+void connection_malformed(struct connection *c, const char *what)
+{
+	uint64_t missed;
+
+	count_one(COUNT_connections_malformed);
+	if (log_gate_open(&malformed_gate, clock_mono_us(), &missed))
+		log_warn("connection closed: not FastCGI", LOG_STR("what", what),
+			LOG_INT("suppressed", missed));
+	lose(c, FRONT_MALFORMED);
+}
+
+static void too_slow(struct connection *c)
+{
+	static const char *const what[] = {
+		[CONN_IDLE] = "nothing came",
+		[CONN_HEAD] = "the head did not come in time",
+		[CONN_BODY] = "the body stopped coming",
+		[CONN_BUSY] = "the answer is not read",
+		[CONN_FLUSH] = "the answer is not read",
+	};
+	uint64_t missed;
+
+	if (c->state == CONN_DRAIN) { /* bounded waiting, nobody's fault */
+		connection_die(c);
+		return;
+	}
+	count_one(COUNT_connections_slow);
+	if (log_gate_open(&slow_gate, clock_mono_us(), &missed))
+		log_warn("connection closed: too slow", LOG_STR("what", what[c->state]),
+			LOG_INT("suppressed", missed));
+	lose(c, FRONT_PEER_SLOW);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	struct connection *c = t->data;
+	size_t unsent = uv_stream_get_write_queue_size(&c->io.stream);
+
+	if (c->write_pending && unsent < c->unsent) { /* slow, but reading */
+		c->unsent = unsent;
+		connection_arm(c, c->config->server.send_timeout_ms);
+		return;
+	}
+	too_slow(c);
+}
+
+void connection_arm(struct connection *c, int64_t ms)
+{
+	if (c->state != CONN_GONE)
+		uv_timer_start(&c->timer, on_timer, (uint64_t)ms, 0);
+}
+
+/* The one door between states. */
+void connection_enter(struct connection *c, enum connection_state state)
+{
+	c->state = state;
+	switch (state) {
+	case CONN_HEAD: connection_arm(c, c->config->server.head_timeout_ms); break;
+	case CONN_BODY: connection_arm(c, c->config->server.body_timeout_ms); break;
+	case CONN_DRAIN: connection_arm(c, c->config->server.drain_timeout_ms); break;
+	case CONN_IDLE: /* a kept connection may be silent as long as it likes */
+	case CONN_BUSY: uv_timer_stop(&c->timer); break;
+	case CONN_FLUSH:
+	case CONN_GONE: break;
+	}
+}
+
+/* -- sending ----------------------------------------------------------------------- */
+
+void connection_mark_dirty(struct connection *c)
+{
+	if (c->dirty || c->state == CONN_GONE)
+		return;
+	c->dirty = true;
+	c->dirty_next = c->set->dirty;
+	c->set->dirty = c;
+}
+
+static void shut(uv_shutdown_t *req, int status)
+{
+	struct connection *c = req->handle->data;
+
+	if (status < 0 && c->state != CONN_GONE)
+		connection_die(c);
+}
+
+/* All that was queued has left. */
+static void sent_all(struct connection *c)
+{
+	if (c->full) {
+		c->full = false;
+		if (c->user)
+			c->set->events->writable(c->user);
+	}
+	if (c->state == CONN_IDLE && c->set->stopping) {
+		connection_die(c);
+		return;
+	}
+	if (c->state != CONN_FLUSH || c->out.n)
+		return;
+	if (c->after == AFTER_KEEP && !c->set->stopping && !c->peer_closed) {
+		connection_enter(c, CONN_IDLE);
+		return;
+	}
+	if (c->after != AFTER_DRAIN || c->peer_closed ||
+		uv_shutdown(&c->shutdown_req, &c->io.stream, shut) < 0) {
+		connection_die(c);
+		return;
+	}
+	connection_enter(c, CONN_DRAIN);
+}
+
+static void written(uv_write_t *req, int status)
+{
+	struct connection *c = req->handle->data;
+
+	c->write_pending = false;
+	buf_release(&c->sending);
+	if (c->state == CONN_GONE)
+		return;
+	if (status < 0) {
+		lose(c, FRONT_PEER_LEFT);
+		return;
+	}
+	uv_timer_stop(&c->timer);
+	flush(c);
+}
+
+static void flush(struct connection *c)
+{
+	uv_buf_t piece;
+	int done = 0;
+
+	if (c->write_pending || c->state == CONN_GONE)
+		return;
+	if (!buf_ok(&c->out)) { /* part of an answer is lost: end it visibly */
+		lose(c, FRONT_PEER_LEFT);
+		return;
+	}
+	piece = uv_buf_init(c->out.p, (unsigned)c->out.n);
+	if (c->out.n)
+		done = uv_try_write(&c->io.stream, &piece, 1);
+	if (done < 0 && done != UV_EAGAIN) {
+		lose(c, FRONT_PEER_LEFT);
+		return;
+	}
+	if (done == (int)c->out.n) {
+		buf_release(&c->out);
+		sent_all(c);
+		return;
+	}
+	c->sending = c->out;
+	buf_init(&c->out);
+	if (done > 0)
+		piece = uv_buf_init(
+			c->sending.p + done, (unsigned)(c->sending.n - (size_t)done));
+	c->write_pending = true;
+	c->unsent = piece.len;
+	connection_arm(c, c->config->server.send_timeout_ms);
+	if (uv_write(&c->write_req, &c->io.stream, &piece, 1, written) < 0) {
+		c->write_pending = false;
+		lose(c, FRONT_PEER_LEFT);
+	}
+}
+
+static void flush_dirty(uv_prepare_t *prepare)
+{
+	struct connections *set = prepare->data;
+
+	while (set->dirty) {
+		struct connection *c = set->dirty;
+
+		set->dirty = c->dirty_next;
+		c->dirty = false;
+		flush(c);
+	}
+}
+
+/* The request is over for the owner; what is queued still goes out. */
+void connection_end_request(struct connection *c, enum connection_after after)
+{
+	c->user = NULL;
+	c->after = after;
+	connection_enter(c, CONN_FLUSH);
+	if (!c->write_pending)
+		uv_timer_stop(&c->timer);
+	if (!c->reading && !c->peer_closed)
+		front_body_resume(&c->front);
+	connection_mark_dirty(c);
+}
+
+static struct connection *of_front(struct front *f)
+{
+	return CONTAINER_OF(f, struct connection, front);
+}
+
+static bool conn_write(struct front *f, struct view bytes)
+{
+	struct connection *c = of_front(f);
+
+	record_put_stream(&c->out, FCGI_STDOUT, c->id, bytes);
+	if (c->out.n >= SEND_AT_ONCE && !c->write_pending) {
+		/* Not flush(): a peer that is found gone here would be reported from
+		 * inside the owner's call. Only fill the socket; errors show later. */
+		uv_buf_t piece = uv_buf_init(c->out.p, (unsigned)c->out.n);
+		int done = uv_try_write(&c->io.stream, &piece, 1);
+
+		if (done > 0)
+			buf_drop(&c->out, (size_t)done);
+	}
+	connection_mark_dirty(c);
+	c->full = c->out.n + c->sending.n > QUEUE_HIGH;
+	return !c->full;
+}
+
+static void conn_finish(struct front *f)
+{
+	struct connection *c = of_front(f);
+	bool read_all = c->state == CONN_BUSY && c->rq.role != FCGI_AUTHORIZER;
+
+	record_end_stream(&c->out, FCGI_STDOUT, c->id);
+	record_put_end(&c->out, c->id, 0, FCGI_REQUEST_COMPLETE);
+	if (!read_all)
+		connection_end_request(c, AFTER_DRAIN);
+	else
+		connection_end_request(c, c->keep ? AFTER_KEEP : AFTER_CLOSE);
+}
+
+static void conn_abort(struct front *f)
+{
+	connection_end_request(of_front(f), AFTER_CLOSE);
+}
+
+/* -- reading ----------------------------------------------------------------------- */
+
+static void give_chunk(uv_handle_t *h, size_t suggested, uv_buf_t *out)
+{
+	(void)h;
+	(void)suggested;
+	*out = uv_buf_init(read_chunk, sizeof(read_chunk));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk);
+
+static void conn_body_resume(struct front *f)
+{
+	struct connection *c = of_front(f);
+
+	if (c->reading || c->peer_closed || c->state == CONN_GONE)
+		return;
+	if (c->state == CONN_BODY)
+		connection_arm(c, c->config->server.body_timeout_ms);
+	c->reading = uv_read_start(&c->io.stream, give_chunk, on_read) == 0;
+}
+
+static void conn_body_stop(struct front *f)
+{
+	struct connection *c = of_front(f);
+
+	if (!c->reading || c->state == CONN_GONE)
+		return;
+	uv_read_stop(&c->io.stream);
+	uv_timer_stop(&c->timer);
+	c->reading = false;
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
+{
+	struct connection *c = stream->data;
+
+	if (n == 0 || c->state == CONN_GONE)
+		return;
+	if (n > 0) {
+		dialogue_take(c, view_of(chunk->base, (size_t)n));
+		/* The bound in bytes leaves room for any body that would be accepted. */
+		if (c->state == CONN_DRAIN &&
+			c->drained > c->config->server.body_limit + (UINT64_C(1) << 20))
+			connection_die(c);
+		return;
+	}
+	c->reading = false;
+	c->peer_closed = true;
+	/* An answer that is on its way still goes out: the peer may have shut only its
+	 * own side. In any other state nobody waits for one. */
+	if (n == UV_EOF && c->state == CONN_FLUSH)
+		return;
+	lose(c, FRONT_PEER_LEFT);
+}
+
+/* -- the set ----------------------------------------------------------------------- */
+
+static const struct front_kind connection_kind = {
+	.body_stop = conn_body_stop,
+	.body_resume = conn_body_resume,
+	.write = conn_write,
+	.finish = conn_finish,
+	.abort = conn_abort,
+};
+
+int connections_init(struct connections *set, uv_loop_t *loop,
+	const struct front_events *events, void *owner, void (*closed)(void *owner))
+{
+	int err;
+
+	*set = (struct connections){
+		.loop = loop, .events = events, .owner = owner, .closed = closed
+	};
+	err = uv_prepare_init(loop, &set->flush);
+	if (err < 0)
+		return err;
+	set->flush.data = set;
+	uv_prepare_start(&set->flush, flush_dirty);
+	uv_unref((uv_handle_t *)&set->flush);
+	return 0;
+}
+
+/* libuv's init functions for these handles cannot fail on Linux. */
+static int open_stream(struct connection *c, int family, int fd)
+{
+	int err;
+
+	if (family == AF_UNIX) {
+		uv_pipe_init(c->set->loop, &c->io.pipe, 0);
+		return uv_pipe_open(&c->io.pipe, fd);
+	}
+	uv_tcp_init(c->set->loop, &c->io.tcp);
+	err = uv_tcp_open(&c->io.tcp, fd);
+	if (err == 0)
+		uv_tcp_nodelay(&c->io.tcp, 1);
+	return err;
+}
+
+bool connections_add(struct connections *set, int fd, struct config *config)
+{
+	struct connection *c = calloc(1, sizeof(*c));
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	if (!c || getsockname(fd, (struct sockaddr *)&ss, &len) < 0) {
+		free(c);
+		close(fd);
+		return false;
+	}
+	c->front.kind = &connection_kind;
+	c->set = set;
+	c->handles = 2;
+	c->config = config_ref(config);
+	c->link = &set->all;
+	c->next = set->all;
+	if (c->next)
+		c->next->link = &c->next;
+	set->all = c;
+	set->n++;
+	count_one(COUNT_connections);
+	count_one(COUNT_connections_open);
+	uv_timer_init(set->loop, &c->timer);
+	c->timer.data = c;
+	if (open_stream(c, ss.ss_family, fd) < 0) {
+		close(fd);
+		c->io.handle.data = c;
+		connection_die(c);
+		return true;
+	}
+	c->io.handle.data = c;
+	conn_body_resume(&c->front);
+	connection_arm(
+		c, config->server.head_timeout_ms); /* the first request is due now */
+	return true;
+}
+
+void connections_stop(struct connections *set)
+{
+	set->stopping = true;
+	for (struct connection *c = set->all; c; c = c->next)
+		if (c->state == CONN_IDLE && !c->out.n && !c->write_pending)
+			connection_die(c);
+}
+
+void connections_break(struct connections *set)
+{
+	for (struct connection *c = set->all; c; c = c->next)
+		lose(c, FRONT_STOPPED);
+}
+
+void connections_release(struct connections *set)
+{
+	uv_close((uv_handle_t *)&set->flush, NULL);
+}

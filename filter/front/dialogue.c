@@ -1,0 +1,232 @@
+/*
+ * front/dialogue.c - what a web server's records mean.
+ *
+ * Which record may come when, and whom it is for. Records of an id that is not the
+ * request at hand are skipped, as the specification asks; what no web server sends
+ * ends the connection.
+ */
+#include "front/dialogue.h"
+
+#include <sys/resource.h>
+
+#include "base/counters.h"
+
+#define VALUES_MAX 4096 /* bytes of a GET_VALUES record's names */
+
+static void give_head(struct connection *c, int problem)
+{
+	struct request rq = c->rq;
+	void *user;
+
+	/* The role outlives the hand-over: it decides whether the connection can be kept. */
+	c->rq = (struct request){ .role = rq.role };
+	connection_enter(c, rq.role == FCGI_AUTHORIZER ? CONN_BUSY : CONN_BODY);
+	count_one(COUNT_requests);
+	user = c->set->events->head(c->set->owner, &c->front, &rq, problem);
+	if (c->state == CONN_BODY || c->state == CONN_BUSY) {
+		c->user = user;
+		if (!user)
+			connection_die(c);
+	}
+}
+
+static void begin_request(struct connection *c)
+{
+	struct record_begin begin = record_read_begin(c->begin);
+
+	if (c->state != CONN_IDLE) { /* another id: start_of_record() saw to that */
+		record_put_end(&c->out, c->reader.id, 0, FCGI_CANT_MPX_CONN);
+		connection_mark_dirty(c);
+		return;
+	}
+	c->id = c->reader.id;
+	c->keep = begin.keep_conn;
+	if (begin.role != FCGI_RESPONDER && begin.role != FCGI_AUTHORIZER) {
+		record_put_end(&c->out, c->id, 0, FCGI_UNKNOWN_ROLE);
+		/* The rest of that request is skipped as nobody's. */
+		if (c->keep)
+			connection_mark_dirty(c);
+		else
+			connection_end_request(c, AFTER_DRAIN);
+		return;
+	}
+	request_init(&c->rq, begin.role);
+	connection_enter(c, CONN_HEAD);
+}
+
+/* What is true here: connections and so requests are limited by descriptors alone,
+ * and one connection carries one request at a time. */
+static void put_value(struct buf *content, struct view name)
+{
+	struct rlimit nofile = { 0 };
+	struct buf value = { 0 };
+
+	getrlimit(RLIMIT_NOFILE, &nofile);
+	buf_add_u64(&value, view_eq(name, VIEW(FCGI_MPXS_CONNS)) ? 0 : nofile.rlim_cur);
+	pairs_put(content, name, buf_view(&value));
+	buf_release(&value);
+}
+
+static void answer_values(struct connection *c)
+{
+	static const struct view known[] = {
+		VIEW_INIT(FCGI_MAX_CONNS),
+		VIEW_INIT(FCGI_MAX_REQS),
+		VIEW_INIT(FCGI_MPXS_CONNS),
+	};
+	bool named[COUNT_OF(known)] = { false };
+	struct view in = buf_view(&c->values);
+	struct buf content = { 0 };
+	enum pairs_result got;
+	struct pair pair;
+
+	while ((got = pairs_next(&in, &pair)) == PAIRS_PAIR)
+		for (size_t i = 0; i < COUNT_OF(known); i++)
+			named[i] = named[i] || view_eq(pair.name, known[i]);
+	buf_release(&c->values);
+	if (got == PAIRS_BAD) {
+		connection_malformed(c, "a GET_VALUES record whose pairs do not fit");
+		return;
+	}
+	for (size_t i = 0; i < COUNT_OF(known); i++)
+		if (named[i])
+			put_value(&content, known[i]);
+	record_put_header(&c->out, FCGI_GET_VALUES_RESULT, 0, (uint16_t)content.n);
+	buf_add(&c->out, buf_view(&content));
+	buf_release(&content);
+	connection_mark_dirty(c);
+}
+
+/* The peer no longer wants the request (section 4.2 of the specification). */
+static void abort_request(struct connection *c)
+{
+	void *user = c->user;
+
+	record_put_end(&c->out, c->id, 0, FCGI_REQUEST_COMPLETE);
+	request_release(&c->rq);
+	connection_end_request(c, AFTER_DRAIN);
+	if (user)
+		c->set->events->gone(user, FRONT_PEER_LEFT);
+}
+
+static bool is_ours(const struct connection *c)
+{
+	return c->state != CONN_IDLE && c->reader.id == c->id;
+}
+
+/* A record's header has come: is it one that may come here? */
+static void start_of_record(struct connection *c)
+{
+	const struct record_reader *r = &c->reader;
+
+	if (r->id == FCGI_NULL_REQUEST_ID) {
+		if (r->type >= FCGI_BEGIN_REQUEST && r->type <= FCGI_DATA)
+			connection_malformed(c, "a request's record with id 0");
+		else if (r->type == FCGI_GET_VALUES && r->content_n > VALUES_MAX)
+			connection_malformed(c, "a GET_VALUES record too long");
+		return;
+	}
+	switch (r->type) {
+	case FCGI_BEGIN_REQUEST:
+		c->begin_n = 0;
+		if (r->content_n != sizeof(c->begin))
+			connection_malformed(
+				c, "a BEGIN_REQUEST record of the wrong length");
+		else if (is_ours(c))
+			connection_malformed(c, "a second BEGIN_REQUEST for one id");
+		break;
+	case FCGI_PARAMS:
+		if (is_ours(c) && c->state != CONN_HEAD)
+			connection_malformed(c, "PARAMS behind their end");
+		break;
+	case FCGI_STDIN:
+		if (is_ours(c) && c->state == CONN_HEAD)
+			connection_malformed(c, "STDIN before the end of PARAMS");
+		else if (is_ours(c) && c->state == CONN_BUSY &&
+			c->rq.role != FCGI_AUTHORIZER)
+			connection_malformed(c, "STDIN behind its end");
+		break;
+	case FCGI_ABORT_REQUEST:
+	case FCGI_DATA: break;
+	default: connection_malformed(c, "a record of a type that no web server sends");
+	}
+}
+
+static void content_of_record(struct connection *c, struct view piece)
+{
+	const struct record_reader *r = &c->reader;
+
+	if (r->type == FCGI_GET_VALUES) {
+		buf_add(&c->values, piece);
+	} else if (r->type == FCGI_BEGIN_REQUEST) {
+		/* The length was checked, so the pieces fit. */
+		memcpy(c->begin + c->begin_n, piece.p, piece.n);
+		c->begin_n = (uint8_t)(c->begin_n + piece.n);
+	} else if (is_ours(c) && c->state == CONN_HEAD && r->type == FCGI_PARAMS) {
+		if (c->rq.head.n + piece.n > c->config->server.head_limit) {
+			buf_release(&c->rq.head);
+			give_head(c, 431);
+			return;
+		}
+		buf_add(&c->rq.head, piece);
+	} else if (is_ours(c) && c->state == CONN_BODY && r->type == FCGI_STDIN) {
+		if (c->reading)
+			connection_arm(c, c->config->server.body_timeout_ms);
+		if (c->user)
+			c->set->events->body(c->user, piece);
+	}
+}
+
+static void end_of_record(struct connection *c)
+{
+	const struct record_reader *r = &c->reader;
+
+	if (r->id == FCGI_NULL_REQUEST_ID) {
+		if (r->type == FCGI_GET_VALUES) {
+			answer_values(c);
+		} else {
+			record_put_unknown_type(&c->out, r->type);
+			connection_mark_dirty(c);
+		}
+		return;
+	}
+	if (r->type == FCGI_BEGIN_REQUEST) {
+		begin_request(c);
+	} else if (!is_ours(c)) {
+		return; /* of a request that is over, or never was */
+	} else if (r->type == FCGI_PARAMS && r->content_n == 0) {
+		if (request_index(&c->rq))
+			give_head(c, 0);
+		else
+			connection_malformed(c, "PARAMS whose pairs do not fit");
+	} else if (r->type == FCGI_STDIN && r->content_n == 0 && c->state == CONN_BODY) {
+		connection_enter(c, CONN_BUSY);
+		if (c->user)
+			c->set->events->body_end(c->user);
+	} else if (r->type == FCGI_ABORT_REQUEST) {
+		abort_request(c);
+	}
+}
+
+void dialogue_take(struct connection *c, struct view in)
+{
+	enum record_event event;
+	struct view piece;
+
+	/* Once an answer is complete and the connection will not be kept, input is not
+	 * parsed at all. */
+	while (c->state < CONN_FLUSH ||
+		(c->state == CONN_FLUSH && c->after == AFTER_KEEP)) {
+		event = record_next(&c->reader, &in, &piece);
+		switch (event) {
+		case RECORD_MORE: return;
+		case RECORD_BEGINS: start_of_record(c); break;
+		case RECORD_CONTENT: content_of_record(c, piece); break;
+		case RECORD_ENDS: end_of_record(c); break;
+		case RECORD_BAD:
+			connection_malformed(c, "a record whose version is not 1");
+			break;
+		}
+	}
+	c->drained += in.n;
+}

@@ -1,0 +1,83 @@
+/*
+ * front/dialogue.h - the inside of a connection, shared by the two files that make it:
+ * connection.c (handles, time, sending, life) and dialogue.c (what records mean).
+ * Nobody else includes it.
+ */
+#ifndef WEIR_FRONT_DIALOGUE_H
+#define WEIR_FRONT_DIALOGUE_H
+
+#include "front/connection.h"
+
+enum connection_state {
+	CONN_IDLE,  /* until a BEGIN_REQUEST; what is not ours is skipped */
+	CONN_HEAD,  /* PARAMS coming */
+	CONN_BODY,  /* the owner works; STDIN coming */
+	CONN_BUSY,  /* the owner works; STDIN is at its end, the peer is only watched */
+	CONN_FLUSH, /* the answer is complete and being sent; input is discarded */
+	CONN_DRAIN, /* our side is shut; input is discarded until the peer closes */
+	CONN_GONE,  /* handles are closing */
+};
+
+/* What becomes of the connection once its answer is sent. */
+enum connection_after {
+	AFTER_KEEP,
+	AFTER_CLOSE,
+	AFTER_DRAIN
+};
+
+struct connection {
+	struct front front;
+	struct connections *set;
+	struct connection *next, **link; /* in set->all */
+	struct connection *dirty_next;   /* in set->dirty while dirty */
+	union {
+		uv_handle_t handle;
+		uv_stream_t stream;
+		uv_pipe_t pipe;
+		uv_tcp_t tcp;
+	} io;
+	uv_timer_t timer;
+	uv_write_t write_req;
+	uv_shutdown_t shutdown_req;
+	int handles; /* open handles; the struct is freed with the last */
+	struct config *config;
+
+	enum connection_state state;
+	enum connection_after after;
+	void *user;   /* the owner's, in CONN_BODY and CONN_BUSY */
+	uint16_t id;  /* of the request at hand */
+	bool keep;    /* the peer asked for it */
+	bool reading; /* uv_read_start() is in force */
+	bool dirty;
+	bool full;        /* front_write() returned false; writable is owed */
+	bool peer_closed; /* end of input seen */
+	uint64_t drained; /* bytes discarded behind the answer */
+	size_t unsent;    /* of sending, when the send timer was last set */
+
+	struct record_reader reader;
+	unsigned char begin[8]; /* of a BEGIN_REQUEST, as it comes */
+	uint8_t begin_n;
+	struct buf values; /* of a GET_VALUES, as it comes */
+	struct request rq; /* in CONN_HEAD */
+
+	struct buf out;     /* waits to be sent */
+	struct buf sending; /* given to libuv */
+	bool write_pending;
+};
+
+/* connection.c: */
+void connection_enter(struct connection *c, enum connection_state state);
+/* (Re)starts the only timer: the peer is too slow after ms. */
+void connection_arm(struct connection *c, int64_t ms);
+/* Something was appended to out: send it before the loop waits. */
+void connection_mark_dirty(struct connection *c);
+/* The request is over for the owner; what is queued still goes out, then after. */
+void connection_end_request(struct connection *c, enum connection_after after);
+void connection_die(struct connection *c);
+/* The peer broke the protocol: counted, logged once a minute, closed. */
+void connection_malformed(struct connection *c, const char *what);
+
+/* dialogue.c: takes bytes as they come, and calls the owner. */
+void dialogue_take(struct connection *c, struct view in);
+
+#endif
