@@ -20,7 +20,7 @@ static bool parse_unix(struct view path, struct net_addr *out, struct buf *why)
 			"a unix socket needs an absolute path; write unix:/run/name.sock");
 		return false;
 	}
-	if (path.n >= sizeof(un->sun_path) || memchr(path.p, '\0', path.n)) {
+	if (path.n >= sizeof(un->sun_path)) {
 		buf_addf(why, "the path of a unix socket has at most %zu bytes",
 			sizeof(un->sun_path) - 1);
 		return false;
@@ -89,6 +89,11 @@ bool net_addr_parse(struct view text, struct net_addr *out, struct buf *why)
 		buf_addf(why, "an address has at most %zu bytes", sizeof(a.text) - 1);
 		return false;
 	}
+	/* What follows works on C strings and would silently use the part before it. */
+	if (text.n && memchr(text.p, '\0', text.n)) {
+		buf_add_str(why, "an address cannot hold a NUL byte");
+		return false;
+	}
 	if (view_starts(text, VIEW("unix:"))) {
 		ok = parse_unix(view_skip(text, 5), &a, why);
 	} else if (view_starts(text, VIEW("tcp:"))) {
@@ -139,10 +144,15 @@ static bool remove_stale(const struct net_addr *a, struct buf *why)
 	}
 	err = connect(fd, (const struct sockaddr *)&a->ss, a->len) < 0 ? errno : 0;
 	close(fd);
-	if (err != ECONNREFUSED) {
+	if (err == 0 || err == EAGAIN) { /* EAGAIN: alive, with a full backlog */
 		buf_addf(why,
 			"somebody listens on %s already; stop it or choose another path",
 			path);
+		return false;
+	}
+	if (err != ECONNREFUSED) {
+		buf_addf(why, "%s exists, and whether it is in use cannot be told: %s",
+			path, strerror(err));
 		return false;
 	}
 	if (unlink(path) < 0 && errno != ENOENT) {
@@ -166,6 +176,12 @@ static int bind_unix(int fd, const struct net_addr *a, const struct net_listen *
 		return rc;
 	if (how->uid != (uid_t)-1 || how->gid != (gid_t)-1)
 		rc = lchown(path, how->uid, how->gid);
+	if (rc < 0) {
+		int err = errno;
+
+		unlink(path);
+		errno = err;
+	}
 	return rc;
 }
 
