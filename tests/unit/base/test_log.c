@@ -1,0 +1,160 @@
+/* Log lines: whatever a peer sends, a line stays one line that can be read back. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+static void check_line(const char *event, const struct log_field *fields, const char *want)
+{
+	char line[LOG_LINE_MAX];
+	size_t n = log_format(line, sizeof(line), event, fields);
+
+	cr_assert(view_eq(view_of(line, n), view_str(want)), "got  %.*s\nwant %s", (int)n,
+		line, want);
+}
+
+Test(log, an_event_and_its_fields_are_pairs)
+{
+	check_line("backend is down",
+		(const struct log_field[]){
+			LOG_STR("backend", "php"), LOG_INT("error", -111), { 0 } },
+		"event=\"backend is down\" backend=php error=-111");
+	check_line("start", (const struct log_field[]){ { 0 } }, "event=start");
+}
+
+Test(log, what_could_break_a_line_is_quoted_and_escaped)
+{
+	static const struct {
+		struct view value;
+		const char *want;
+	} rows[] = {
+		{ VIEW("plain/value:1"), "event=e v=plain/value:1" },
+		{ VIEW(""), "event=e v=\"\"" },
+		{ VIEW("two words"), "event=e v=\"two words\"" },
+		{ VIEW("a=b"), "event=e v=\"a=b\"" },
+		{ VIEW("a\"b"), "event=e v=\"a\\\"b\"" },
+		{ VIEW("a\\b"), "event=e v=\"a\\\\b\"" },
+		{ VIEW("x\nlevel=error event=forged"),
+			"event=e v=\"x\\x0alevel=error event=forged\"" },
+		{ VIEW("\r\t\x1b[2J"), "event=e v=\"\\x0d\\x09\\x1b[2J\"" },
+		{ VIEW("a\0b"), "event=e v=\"a\\x00b\"" },
+		{ VIEW("\x7f"), "event=e v=\"\\x7f\"" },
+		{ VIEW("\xe8\xb0\x83"), "event=e v=\"\\xe8\\xb0\\x83\"" },
+		{ VIEW("\xff"), "event=e v=\"\\xff\"" },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		check_line("e",
+			(const struct log_field[]){ LOG_VIEW("v", rows[i].value), { 0 } },
+			rows[i].want);
+}
+
+Test(log, every_byte_stays_printable)
+{
+	char line[LOG_LINE_MAX], all[256];
+	size_t n;
+
+	for (int i = 0; i < 256; i++)
+		all[i] = (char)i;
+	n = log_format(line, sizeof(line), "e",
+		(const struct log_field[]){ LOG_VIEW("v", view_of(all, 256)), { 0 } });
+	for (size_t i = 0; i < n; i++)
+		cr_assert(line[i] >= ' ' && line[i] < 0x7f, "byte %zu is %02x", i,
+			(unsigned char)line[i]);
+}
+
+Test(log, numbers_keep_their_range)
+{
+	check_line("e",
+		(const struct log_field[]){
+			LOG_INT("a", INT64_MAX), LOG_INT("b", INT64_MIN), { 0 } },
+		"event=e a=9223372036854775807 b=-9223372036854775808");
+}
+
+Test(log, a_line_ends_at_the_size_it_is_given)
+{
+	static char value[4096];
+	char line[64];
+
+	memset(line, 'z', sizeof(line));
+	memset(value, 'x', sizeof(value) - 1);
+	cr_assert_eq(log_format(line, 20, "e",
+			     (const struct log_field[]){ LOG_STR("v", value), { 0 } }),
+		20);
+	cr_assert(view_eq(view_of(line, 20), VIEW("event=e v=xxxxxxxxxx")));
+	cr_assert_eq(line[20], 'z', "nothing is written behind the end");
+	cr_assert_eq(log_format(line, 0, "e", (const struct log_field[]){ { 0 } }), 0);
+}
+
+/* What log_write() puts on a descriptor: a pipe here. */
+static size_t written_line(char *out, size_t cap, const char *value)
+{
+	ssize_t n;
+	int fds[2];
+
+	cr_assert_eq(pipe(fds), 0);
+	log_open(fds[1], LOG_LEVEL_NOTICE);
+	log_warn("e", LOG_STR("v", value));
+	log_info("not wanted at this level", LOG_STR("v", value));
+	close(fds[1]);
+	n = read(fds[0], out, cap);
+	close(fds[0]);
+	log_open(2, LOG_LEVEL_NOTICE);
+	cr_assert_gt(n, 0);
+	return (size_t)n;
+}
+
+Test(log, a_line_has_time_and_level_and_less_urgent_ones_are_left_out)
+{
+	char line[LOG_LINE_MAX * 2];
+	size_t n = written_line(line, sizeof(line), "x");
+	int year, month, day, hour, minute, second, ms, end = 0;
+
+	line[n] = '\0';
+	sscanf(line, "time=%4d-%2d-%2dT%2d:%2d:%2d.%3dZ level=warning event=e v=x\n%n",
+		&year, &month, &day, &hour, &minute, &second, &ms, &end);
+	cr_assert_eq((size_t)end, n, "got: %s", line);
+}
+
+Test(log, a_line_too_long_is_cut_and_still_ends_with_a_newline)
+{
+	static char value[2 * LOG_LINE_MAX];
+	char line[2 * LOG_LINE_MAX];
+	size_t n;
+
+	memset(value, 'x', sizeof(value) - 1);
+	n = written_line(line, sizeof(line), value);
+	cr_assert_eq(n, LOG_LINE_MAX);
+	cr_assert_eq(line[n - 1], '\n');
+	cr_assert_null(memchr(line, '\n', n - 1));
+}
+
+Test(log, what_peers_provoke_is_let_through_once_a_minute_and_counted)
+{
+	static const struct {
+		int64_t at_us;
+		bool open;
+		uint64_t missed;
+	} rows[] = {
+		{ 5 * US_PER_S, true, 0 },
+		{ 5 * US_PER_S, false, 0 },
+		{ 64 * US_PER_S, false, 0 },
+		{ 65 * US_PER_S - 1, false, 0 },
+		{ 65 * US_PER_S, true, 3 },
+		{ 125 * US_PER_S, true, 0 },
+		{ 126 * US_PER_S, false, 0 },
+		{ 1000 * US_PER_S, true, 1 },
+	};
+	struct log_gate gate = { 0 };
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		uint64_t missed = 4711;
+
+		cr_assert_eq(log_gate_open(&gate, rows[i].at_us, &missed), rows[i].open,
+			"row %zu", i);
+		if (rows[i].open)
+			cr_assert_eq(missed, rows[i].missed, "row %zu", i);
+	}
+}
