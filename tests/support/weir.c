@@ -1,0 +1,120 @@
+/*
+ * weir.c - the built program under test, as an operator starts it.
+ */
+#include "support.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define START_MS 15000
+
+/* One file per endpoint: what begins with "[endpoint NAME]" goes to NAME.ini. */
+static void write_endpoints(const char *dir, const char *all)
+{
+	const char *mark = "[endpoint ";
+
+	if (mkdir(dir, 0755) < 0)
+		fail("%s: %s", dir, strerror(errno));
+	for (const char *at = strstr(all, mark), *next; at; at = next) {
+		const char *name = at + strlen(mark), *end = strchr(name, ']');
+
+		if (!end)
+			fail("no ] after %s", at);
+		next = strstr(end, mark);
+		file_write(text("%s/%.*s.ini", dir, (int)(end - name), name),
+			text("%.*s", next ? (int)(next - at) : (int)strlen(at), at));
+	}
+}
+
+struct weir *weir_configure(const struct weir_spec *spec)
+{
+	static struct weir all[16];
+	static unsigned n;
+	struct weir *w = &all[n++];
+	const char *endpoints = "";
+
+	if (spec->endpoints) {
+		write_endpoints(test_path(text("endpoints%u.d", n)), spec->endpoints);
+		endpoints = text("endpoints = %s/endpoints%u.d/*.ini\n", test_dir(), n);
+	}
+	w->addr = spec->listen ? spec->listen : addr_unix(text("weir%u.sock", n));
+	w->ini = test_path(text("weir%u.ini", n));
+	file_write(w->ini,
+		text("[server]\n%s%s%s"
+		     "control = %s\n%s%s\n%s",
+			spec->input ? "" : "listen = ", spec->input ? "" : w->addr,
+			spec->input ? "" : "\n", addr_unix(text("control%u.sock", n)),
+			endpoints, spec->server ? spec->server : "",
+			spec->sections ? spec->sections : ""));
+	return w;
+}
+
+struct weir *weir_start(const struct weir_spec *spec)
+{
+	struct weir *w = weir_configure(spec);
+	const char *const argv[] = { test_env("WEIR"), "-c", w->ini, NULL };
+
+	w->process = process_start(&(struct process_spec){
+		.name = "weir", .argv = argv, .env = spec->env, .input = spec->input });
+	if (spec->input ? !process_running(w->process)
+			: !WAIT_UNTIL(START_MS,
+				  !process_running(w->process) || addr_answers(w->addr)) ||
+				!process_running(w->process))
+		fail("weir does not serve on %s:\n%s\n%s", w->addr, process_log(w->process),
+			file_read(w->ini));
+	return w;
+}
+
+int weir_run(const char *const *args, const char **out)
+{
+	const char *argv[16] = { test_env("WEIR") };
+	struct process *p;
+	int status;
+
+	for (size_t i = 0; args[i] && i + 2 < COUNT_OF(argv); i++)
+		argv[i + 1] = args[i];
+	p = process_start(&(struct process_spec){ .name = "weir-run", .argv = argv });
+	status = process_exit(p, START_MS);
+	if (out)
+		*out = process_log(p);
+	return status;
+}
+
+json_t *weir_status(const struct weir *w)
+{
+	const char *const argv[] = { test_env("WEIRCTL"), "-c", w->ini, "status", "--json",
+		NULL };
+	struct process *p;
+	json_error_t why;
+	json_t *json;
+
+	p = process_start(&(struct process_spec){ .name = "weirctl", .argv = argv });
+	if (process_exit(p, START_MS) != 0)
+		return NULL;
+	json = json_loads(process_log(p), 0, &why);
+	unlink(p->log);
+	return json;
+}
+
+int64_t weir_counter(const struct weir *w, const char *name)
+{
+	json_t *status = weir_status(w);
+	json_t *n = json_object_get(json_object_get(status, "counters"), name);
+	int64_t value = json_is_integer(n) ? json_integer_value(n) : -1;
+
+	json_decref(status);
+	return value;
+}
+
+bool weir_counts(const struct weir *w, const char *name, int64_t n, int64_t ms)
+{
+	int64_t end = now_ms() + ms;
+
+	while (weir_counter(w, name) < n) {
+		if (now_ms() > end)
+			return false;
+		usleep(50000); /* each look starts a program */
+	}
+	return true;
+}
