@@ -1,19 +1,20 @@
 #!/bin/sh
-# Install what weir needs from Debian 12: to build and run it, and with --test
-# also what the test suite and the quick start use (web servers, php-fpm, Redis,
-# sanitizer runtimes, linters). Runs as root, or through sudo.
+# Install what weir needs from Debian 12: to build and run it; with --demo also what
+# the quick start shows it with (lighttpd, Redis); with --test also what the test
+# suite uses (more servers, sanitizers, linters). Runs as root, or through sudo.
 set -eu
 
 build='build-essential meson ninja-build pkg-config
 	libfcgi-dev libhiredis-dev libinih-dev libuv1-dev libsodium-dev libjansson-dev'
-test='libcriterion-dev libcurl4-openssl-dev curl procps
-	lighttpd nginx-light redis-server php8.2-fpm php8.2-cli perl
+demo='lighttpd redis-server spawn-fcgi curl perl'
+test='libcriterion-dev libcurl4-openssl-dev nginx-light php8.2-fpm
 	clang clang-format shellcheck'
 
 case "${1:-}" in
 '')	packages=$build ;;
---test)	packages="$build $test" ;;
-*)	echo "usage: contrib/deps.sh [--test]" >&2
+--demo)	packages="$build $demo" ;;
+--test)	packages="$build $demo $test" ;;
+*)	echo "usage: contrib/deps.sh [--demo | --test]" >&2
 	exit 2 ;;
 esac
 

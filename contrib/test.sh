@@ -1,0 +1,77 @@
+#!/bin/sh
+# Install, build and run every test, then again under AddressSanitizer and UBSan. Ends
+# with a line "N passed, N failed".
+#
+#	contrib/test.sh [--quick]      --quick leaves the sanitizers out
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+build=${WEIR_TEST_BUILD:-$top/build-test}
+quick=
+case ${1:-} in
+'') ;;
+--quick) quick=1 ;;
+*)	echo "usage: contrib/test.sh [--quick]" >&2
+	exit 2 ;;
+esac
+
+passed=0 failed=0
+say() { printf '\n== %s\n' "$*"; }
+
+# check NAME COMMAND...: one test that is a command.
+check() {
+	name=$1; shift
+	say "$name"
+	if "$@"; then
+		passed=$((passed + 1))
+	else
+		echo "FAILED: $name"
+		failed=$((failed + 1))
+	fi
+}
+
+format_is_kept() {
+	find "$top/filter" "$top/contrib" "$top/tests" -name '*.[ch]' \
+		-exec clang-format --dry-run -Werror {} +
+}
+
+scripts_are_clean() {
+	find "$top/contrib" "$top/tests" "$top/.ci" "$top/filter" -type f \
+		\( -name '*.sh' -o -path '*/.ci/run' \) -exec shellcheck {} +
+}
+
+# suite DIRECTORY MESON-OPTION...: builds there and runs all that meson knows. Criterion
+# says how many tests a program holds; the sum of those is counted.
+suite() {
+	dir=$1; shift
+	[ -f "$dir/build.ninja" ] || meson setup "$@" "$dir" "$top"
+	ninja -C "$dir"
+	meson test -C "$dir" --no-rebuild --print-errorlogs || true
+	counts=$("$top/tests/count.py" "$dir/meson-logs/testlog.json")
+	passed=$((passed + ${counts% *}))
+	failed=$((failed + ${counts#* }))
+}
+
+say "installing what is missing"
+"$top/contrib/deps.sh" --test
+
+check "format" format_is_kept
+check "shell scripts" scripts_are_clean
+check "arrows between the folders" "$top/tests/arrows.sh"
+
+say "tests"
+suite "$build"
+if [ -z "$quick" ]; then
+	say "tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+	suite "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false
+fi
+
+port=$("$top/tests/free_port.py")
+check "quick start, counting in memory" \
+	env WEIR_BUILD="$build" "$top/contrib/quickstart.sh" --once --port "$port"
+check "quick start, counting in Redis" \
+	env WEIR_BUILD="$build" "$top/contrib/quickstart.sh" --once --redis --port "$port"
+
+say "result"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
