@@ -1,5 +1,6 @@
 /*
- * base/table.h - a hash table of nodes that live inside their owners.
+ * base/table.h - a hash table of nodes that live inside their owners; from a node to
+ * its owner leads CONTAINER_OF().
  *
  * Chained, keyed SipHash (libsodium's crypto_shorthash), so strangers who
  * choose the keys cannot choose the chains. Grows by doubling; holds no copy
@@ -21,9 +22,6 @@ struct table {
 	size_t n_slots;            /* a power of two */
 	size_t used;
 };
-
-/* The node's owner: CONTAINER_OF(node, struct entry, node). */
-#define CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Hash of key under a random key drawn once per process. Any thread. */
 uint64_t table_hash(struct view key);

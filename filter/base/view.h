@@ -32,6 +32,9 @@ struct view {
 /* How many elements an array has (an array, not a pointer). */
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
+/* The struct of which *ptr is the member of that name. */
+#define CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
 static inline struct view view_of(const char *p, size_t n)
 {
 	return (struct view){ p, n };

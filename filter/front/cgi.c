@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/counters.h"
-#include "base/table.h"
 
 extern char **environ;
 
@@ -40,6 +39,7 @@ static void pump(uv_idle_t *idle)
 		return;
 	}
 	if (want == 0) {
+		cf->body_ended = true;
 		uv_idle_stop(idle);
 		cf->events->body_end(cf->user);
 		return;
@@ -62,7 +62,10 @@ static void cgi_body_stop(struct front *f)
 
 static void cgi_body_resume(struct front *f)
 {
-	uv_idle_start(&of_front(f)->pump, pump);
+	struct cgi_front *cf = of_front(f);
+
+	if (!cf->body_ended)
+		uv_idle_start(&cf->pump, pump);
 }
 
 static bool cgi_write(struct front *f, struct view bytes)
@@ -99,6 +102,7 @@ void cgi_front_start(struct cgi_front *cf, uv_loop_t *loop,
 	const struct front_events *events, void *owner)
 {
 	struct request rq;
+	void *user;
 	bool given;
 
 	*cf = (struct cgi_front){ .front.kind = &cgi_kind, .events = events };
@@ -120,7 +124,7 @@ void cgi_front_start(struct cgi_front *cf, uv_loop_t *loop,
 	count_one(COUNT_requests);
 	uv_idle_start(&cf->pump, pump);
 	cf->user = &cf->front; /* until the owner says: not over yet */
-	void *user = events->head(owner, &cf->front, &rq, 0);
+	user = events->head(owner, &cf->front, &rq, 0);
 	if (cf->user && !user)
 		end(cf);
 	else if (cf->user)

@@ -18,6 +18,7 @@ struct cgi_front {
 	void *user;     /* NULL once the exchange is over */
 	uv_idle_t pump; /* reads the body, a piece a turn of the loop */
 	uint64_t body_left;
+	bool body_ended;
 	bool output_broken; /* nobody reads the answer: told at the next turn */
 };
 

@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
-#include "base/table.h"
 
 #define READ_CHUNK   65536
 #define QUEUE_HIGH   131072 /* queued bytes above which the owner is asked to wait */

@@ -30,8 +30,8 @@ enum front_gone {
 struct front_events {
 	/* A whole head is here, or problem is the status (431) that says why there is
 	 * none; rq then has only role and id. The owner takes rq's contents over. What
-	 * it returns is the user of later calls; NULL closes the connection. It may
-	 * answer and finish before it returns. */
+	 * it returns is the user of later calls. NULL means that it has finished already,
+	 * or else that the connection is to be closed without an answer. */
 	void *(*head)(void *owner, struct front *f, struct request *rq, int problem);
 	void (*body)(void *user, struct view bytes);
 	void (*body_end)(void *user);

@@ -1,0 +1,503 @@
+/*
+ * main.c - the life of the process.
+ *
+ * In order: how it was started, options, configuration, log, sockets, workers; then
+ * the main loop, which accepts, hands each connection to the worker that has fewest,
+ * answers the control socket and waits for signals; then the drain.
+ *
+ * The main thread serves no request, so nothing a request does delays a signal.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/log.h"
+#include "exchange.h"
+#include "front/cgi.h"
+#include "observe/control.h"
+#include "proxy/program.h"
+#include "worker.h"
+
+#define CONFIG_DEFAULT  "/etc/weir/weir.ini"
+#define ACCEPT_AT_ONCE  64  /* connections taken in one wake-up */
+#define ACCEPT_PAUSE_MS 100 /* when there are no descriptors left */
+#define LISTEN_MAX      64
+#define WORKERS_MAX     256
+#define DRAIN_LOOK_MS   10
+
+struct listener {
+	uv_poll_t poll;
+	int fd;
+	const struct net_addr *addr; /* NULL: descriptor 0 */
+};
+
+static struct {
+	struct config *config;
+	struct store_shared *shared;
+	uv_loop_t loop;
+	struct listener listeners[LISTEN_MAX];
+	size_t n_listeners;
+	struct worker *workers[WORKERS_MAX];
+	size_t n_workers;
+	struct control *control;
+	const char *control_path; /* of its socket file, or NULL */
+	uv_signal_t on_term, on_int;
+	uv_timer_t accept_pause, drain_timer;
+	const char *started_as;
+	int64_t started_us;
+	int64_t drain_until_us;
+} process;
+
+/* -- starting ---------------------------------------------------------------------- */
+
+static bool is_listening(int fd)
+{
+	int on = 0;
+	socklen_t len = sizeof(on);
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on;
+}
+
+static void complain(const char *text)
+{
+	fputs(text, stderr);
+}
+
+static bool load(const char *file)
+{
+	struct buf messages = { 0 };
+	bool ok = config_load(file, &process.config, &messages);
+
+	if (messages.n)
+		complain(buf_str(&messages));
+	buf_release(&messages);
+	return ok;
+}
+
+/* Descriptors are what limits the number of requests: take all we may have. Programs
+ * get the old limit back. */
+static void raise_nofile(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	program_set_nofile(limit.rlim_cur);
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		log_warn("cannot raise the number of descriptors",
+			LOG_STR("error", strerror(errno)));
+}
+
+/* The numbers behind user and group names; "" leaves -1. */
+static bool find_owner(const char *user, const char *group, struct net_listen *how)
+{
+	struct passwd *pw;
+	struct group *gr;
+
+	how->uid = (uid_t)-1;
+	how->gid = (gid_t)-1;
+	if (*user) {
+		pw = getpwnam(user);
+		if (!pw) {
+			log_error("no such user", LOG_STR("user", user));
+			return false;
+		}
+		how->uid = pw->pw_uid;
+	}
+	if (*group) {
+		gr = getgrnam(group);
+		if (!gr) {
+			log_error("no such group", LOG_STR("group", group));
+			return false;
+		}
+		how->gid = gr->gr_gid;
+	}
+	return true;
+}
+
+static bool add_listener(int fd, const struct net_addr *addr)
+{
+	if (process.n_listeners == LISTEN_MAX) {
+		log_error("too many listen options", LOG_INT("most", LISTEN_MAX));
+		return false;
+	}
+	process.listeners[process.n_listeners++] = (struct listener){ .fd = fd,
+		.addr = addr };
+	return true;
+}
+
+static bool open_listeners(bool on_descriptor_0)
+{
+	const struct config *c = process.config;
+	struct net_listen how = { .backlog = (int)c->server.backlog,
+		.mode = c->server.socket_mode };
+	struct buf why = { 0 };
+
+	if (on_descriptor_0) {
+		if (c->server.n_listen)
+			log_notice("listen is ignored: descriptor 0 is a listening socket");
+		fcntl(0, F_SETFD, FD_CLOEXEC);
+		fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
+		return add_listener(0, NULL);
+	}
+	if (!c->server.n_listen) {
+		log_error("nowhere to serve: add \"listen = unix:/run/weir/weir.sock\" to "
+			  "[server], "
+			  "or start weir from a web server",
+			LOG_STR("file", c->file));
+		return false;
+	}
+	if (!find_owner(c->server.socket_user, c->server.socket_group, &how))
+		return false;
+	for (size_t i = 0; i < c->server.n_listen; i++) {
+		int fd = net_listen(&c->server.listen[i], &how, &why);
+
+		if (fd < 0) {
+			log_error("cannot serve", LOG_VIEW("why", buf_view(&why)));
+			buf_release(&why);
+			return false;
+		}
+		if (!add_listener(fd, &c->server.listen[i]))
+			return false;
+		log_notice("serving", LOG_STR("listen", c->server.listen[i].text));
+	}
+	return true;
+}
+
+/* -- the control socket ------------------------------------------------------------ */
+
+static void tell_facts(void *user, struct control_facts *out)
+{
+	(void)user;
+	out->config_file = process.config->file;
+	out->started_as = process.started_as;
+	out->started_us = process.started_us;
+	out->n_workers = process.n_workers;
+}
+
+static void tell_worker(void *user, size_t i, struct control_worker *out)
+{
+	(void)user;
+	out->slot = worker_slot(process.workers[i]);
+	worker_store_state(process.workers[i], out->store, sizeof(out->store));
+}
+
+static const struct control_ops control_ops = { .facts = tell_facts,
+	.worker = tell_worker };
+
+/* A control socket is a convenience: without it weir serves all the same. */
+static void open_control(void)
+{
+	const char *text = process.config->server.control;
+	struct net_listen how = { .backlog = 16, .mode = 0660 };
+	static struct net_addr addr;
+	struct buf why = { 0 };
+	int fd = -1;
+
+	if (!*text)
+		return;
+	if (net_addr_parse(view_str(text), &addr, &why) &&
+		find_owner("", process.config->server.control_group, &how))
+		fd = net_listen(&addr, &how, &why);
+	if (fd >= 0)
+		process.control = control_start(&process.loop, fd, &control_ops, NULL);
+	if (!process.control)
+		log_warn("no control socket: weirctl and weir-status will not reach this "
+			 "process",
+			LOG_STR("control", text), LOG_VIEW("why", buf_view(&why)));
+	else if (addr.ss.ss_family == AF_UNIX)
+		process.control_path = ((struct sockaddr_un *)&addr.ss)->sun_path;
+	buf_release(&why);
+}
+
+/* -- accepting --------------------------------------------------------------------- */
+
+static void accept_some(uv_poll_t *poll, int status, int events);
+
+static void listen_again(uv_timer_t *t)
+{
+	(void)t;
+	for (size_t i = 0; i < process.n_listeners; i++)
+		uv_poll_start(&process.listeners[i].poll, UV_READABLE, accept_some);
+}
+
+/* Out of descriptors or memory: connections wait in the backlog for a moment. */
+static void pause_accepting(int err)
+{
+	static struct log_gate gate;
+	uint64_t missed;
+
+	if (log_gate_open(&gate, clock_mono_us(), &missed))
+		log_warn("cannot accept connections for now",
+			LOG_STR("error", strerror(err)), LOG_INT("suppressed", missed));
+	for (size_t i = 0; i < process.n_listeners; i++)
+		uv_poll_stop(&process.listeners[i].poll);
+	uv_timer_start(&process.accept_pause, listen_again, ACCEPT_PAUSE_MS, 0);
+}
+
+static struct worker *least_loaded(void)
+{
+	static size_t turn; /* equals take turns */
+	struct worker *best = NULL;
+
+	turn++;
+	for (size_t i = 0; i < process.n_workers; i++) {
+		struct worker *w = process.workers[(turn + i) % process.n_workers];
+
+		if (!best || worker_load(w) < worker_load(best))
+			best = w;
+	}
+	return best;
+}
+
+static void accept_some(uv_poll_t *poll, int status, int events)
+{
+	struct listener *l = poll->data;
+
+	(void)status;
+	(void)events;
+	for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			worker_give(least_loaded(), fd);
+		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			errno == ENOMEM) {
+			pause_accepting(errno);
+			return;
+		} else if (errno != EINTR && errno != ECONNABORTED) {
+			return; /* EAGAIN: somebody else took it, or there are no more */
+		}
+	}
+}
+
+/* -- ending ------------------------------------------------------------------------ */
+
+static bool all_ended(void)
+{
+	for (size_t i = 0; i < process.n_workers; i++)
+		if (!worker_ended(process.workers[i]))
+			return false;
+	return true;
+}
+
+static void look_at_drain(uv_timer_t *t)
+{
+	if (all_ended()) {
+		uv_stop(t->loop);
+		return;
+	}
+	if (process.drain_until_us && clock_mono_us() > process.drain_until_us) {
+		log_warn("requests still running are cut off: server.stop_timeout is over");
+		process.drain_until_us = 0;
+		for (size_t i = 0; i < process.n_workers; i++)
+			worker_stop(process.workers[i], true);
+	}
+}
+
+static void close_listeners(void)
+{
+	for (size_t i = 0; i < process.n_listeners; i++) {
+		struct listener *l = &process.listeners[i];
+
+		uv_close((uv_handle_t *)&l->poll, NULL);
+		if (l->addr && l->addr->ss.ss_family == AF_UNIX)
+			unlink(((const struct sockaddr_un *)&l->addr->ss)->sun_path);
+		close(l->fd);
+	}
+	process.n_listeners = 0;
+}
+
+/* SIGTERM and SIGINT: no new work, the running is finished. A second signal does not
+ * wait for it. */
+static void on_signal(uv_signal_t *s, int number)
+{
+	bool again = process.drain_until_us != 0;
+
+	log_notice(again ? "stopping at once" : "stopping", LOG_INT("signal", number));
+	if (!again) {
+		uv_timer_stop(&process.accept_pause);
+		close_listeners();
+		process.drain_until_us = clock_mono_us() +
+			process.config->server.stop_timeout_ms * US_PER_MS;
+		uv_timer_start(&process.drain_timer, look_at_drain, 0, DRAIN_LOOK_MS);
+	}
+	for (size_t i = 0; i < process.n_workers; i++)
+		worker_stop(process.workers[i], again);
+	(void)s;
+}
+
+static void start_loop(void)
+{
+	uv_loop_t *loop = &process.loop;
+
+	for (size_t i = 0; i < process.n_listeners; i++) {
+		struct listener *l = &process.listeners[i];
+
+		uv_poll_init(loop, &l->poll, l->fd);
+		l->poll.data = l;
+		uv_poll_start(&l->poll, UV_READABLE, accept_some);
+	}
+	uv_timer_init(loop, &process.accept_pause);
+	uv_timer_init(loop, &process.drain_timer);
+	uv_signal_init(loop, &process.on_term);
+	uv_signal_init(loop, &process.on_int);
+	uv_signal_start(&process.on_term, on_signal, SIGTERM);
+	uv_signal_start(&process.on_int, on_signal, SIGINT);
+}
+
+static bool start_workers(void)
+{
+	uint64_t n = process.config->server.workers;
+	struct buf why = { 0 };
+
+	if (n == 0)
+		n = uv_available_parallelism();
+	if (n > WORKERS_MAX)
+		n = WORKERS_MAX;
+	while (process.n_workers < n) {
+		struct worker *w = worker_start(
+			(unsigned)process.n_workers, process.config, process.shared, &why);
+
+		if (!w) {
+			log_error("cannot start", LOG_VIEW("why", buf_view(&why)));
+			buf_release(&why);
+			return false;
+		}
+		process.workers[process.n_workers++] = w;
+	}
+	return true;
+}
+
+static int serve(bool on_descriptor_0)
+{
+	raise_nofile();
+	if (uv_loop_init(&process.loop) < 0 || !open_listeners(on_descriptor_0))
+		return 1;
+	process.shared = store_shared_new(process.config);
+	if (!process.shared || !start_workers())
+		return 1;
+	start_loop();
+	open_control();
+	log_notice("ready", LOG_STR("version", WEIR_VERSION),
+		LOG_STR("config", process.config->file),
+		LOG_INT("workers", process.n_workers));
+	uv_run(&process.loop, UV_RUN_DEFAULT);
+
+	control_stop(process.control);
+	if (process.control_path)
+		unlink(process.control_path);
+	for (size_t i = 0; i < process.n_workers; i++)
+		worker_join(process.workers[i]);
+	uv_close((uv_handle_t *)&process.accept_pause, NULL);
+	uv_close((uv_handle_t *)&process.drain_timer, NULL);
+	uv_close((uv_handle_t *)&process.on_term, NULL);
+	uv_close((uv_handle_t *)&process.on_int, NULL);
+	uv_run(&process.loop, UV_RUN_DEFAULT);
+	uv_loop_close(&process.loop);
+	store_shared_free(process.shared);
+	log_notice("stopped");
+	config_unref(process.config);
+	return 0;
+}
+
+/* -- as a CGI program -------------------------------------------------------------- */
+
+static int cgi_fails(const char *message)
+{
+	log_error(message);
+	printf("Status: 500 Internal Server Error\r\nContent-Type: application/json\r\n\r\n"
+	       "{\"code\":50000,\"message\":\"weir cannot serve; its log says why\"}\n");
+	return 0;
+}
+
+/* One exchange on this thread's own loop (design: everything a worker has, once). */
+static int serve_as_cgi(void)
+{
+	const char *file = getenv("WEIR_CONFIG");
+	struct exchanges exchanges = { .loop = &process.loop };
+	struct cgi_front front;
+
+	if (!load(file && *file ? file : CONFIG_DEFAULT))
+		return cgi_fails("the configuration has mistakes");
+	log_open(2, (enum log_level)process.config->log.level);
+	if (process.config->store.type == STORE_MEMORY)
+		return cgi_fails(
+			"as a CGI program weir needs Redis to count: each request is a "
+			"process of its own, and store.type = memory would forget");
+	signal(SIGPIPE, SIG_IGN);
+	raise_nofile();
+	process.shared = store_shared_new(process.config);
+	if (uv_loop_init(&process.loop) < 0 || !process.shared)
+		return cgi_fails("out of memory");
+	exchanges.config = process.config;
+	exchanges.store = store_new(&process.loop, process.config, process.shared);
+	if (!exchanges.store)
+		return cgi_fails("out of memory");
+	cgi_front_start(&front, &process.loop, &exchange_events, &exchanges);
+	while (uv_run(&process.loop, UV_RUN_ONCE) && (front.user || exchanges.n))
+		;
+	store_close(exchanges.store);
+	uv_run(&process.loop, UV_RUN_DEFAULT);
+	uv_loop_close(&process.loop);
+	store_shared_free(process.shared);
+	config_unref(process.config);
+	return 0;
+}
+
+/* -- options ----------------------------------------------------------------------- */
+
+static const char usage[] =
+	"usage: weir [-c FILE] [-t] [-V]\n"
+	"  -c FILE  the configuration (" CONFIG_DEFAULT ")\n"
+	"  -t       check the configuration and exit\n"
+	"  -V       print the version and exit\n"
+	"Started with a listening socket as descriptor 0 weir serves there; with\n"
+	"GATEWAY_INTERFACE in the environment it is a CGI program and reads WEIR_CONFIG.\n";
+
+int main(int argc, char **argv)
+{
+	const char *file = CONFIG_DEFAULT;
+	bool on_descriptor_0 = is_listening(0), test = false;
+	int opt;
+
+	process.started_us = clock_mono_us();
+	if (!on_descriptor_0 && getenv("GATEWAY_INTERFACE"))
+		return serve_as_cgi(); /* argv is the client's (RFC 3875, section 4.4) */
+	while ((opt = getopt(argc, argv, "c:tVh")) != -1) {
+		switch (opt) {
+		case 'c': file = optarg; break;
+		case 't': test = true; break;
+		case 'V': printf("weir %s\n", WEIR_VERSION); return 0;
+		case 'h': fputs(usage, stdout); return 0;
+		default: complain(usage); return 2;
+		}
+	}
+	if (optind < argc) {
+		complain(usage);
+		return 2;
+	}
+	if (!load(file))
+		return 1;
+	if (test) {
+		printf("%s: no mistakes found\n", file);
+		config_unref(process.config);
+		return 0;
+	}
+	log_open(2, (enum log_level)process.config->log.level);
+	signal(SIGPIPE, SIG_IGN);
+	process.started_as = on_descriptor_0 ? "on descriptor 0" : "on its own sockets";
+	return serve(on_descriptor_0);
+}

@@ -1,0 +1,228 @@
+/*
+ * worker.c - see worker.h.
+ *
+ * Others leave word in the inbox, under its lock, and wake the loop; the loop empties
+ * the inbox in its own time. Nothing else here is shared.
+ */
+#include "worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "exchange.h"
+#include "front/connection.h"
+
+#define STATE_EVERY_MS 200 /* how often the state others may read is renewed */
+
+struct worker {
+	pthread_t thread;
+	unsigned number;
+	uv_loop_t loop;
+	uv_async_t wake;
+	uv_timer_t state_timer;
+	struct connections connections;
+	struct exchanges exchanges;
+	struct config *config;
+	bool stopping;
+
+	atomic_size_t load;
+	atomic_uint slot;
+	atomic_bool ended;
+
+	pthread_mutex_t lock; /* guards everything below */
+	int *fds;             /* accepted, not yet taken over */
+	size_t fds_n, fds_cap;
+	bool stop, force;
+	bool deaf; /* wake is closed: word left now is not heard */
+	char store_state[128];
+};
+
+static void publish_state(uv_timer_t *t)
+{
+	struct worker *w = t->data;
+	const char *state = store_state(w->exchanges.store);
+
+	pthread_mutex_lock(&w->lock);
+	snprintf(w->store_state, sizeof(w->store_state), "%s", state);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* Once nothing is left to serve, closes what keeps the loop alive. */
+static void end_if_idle(struct worker *w)
+{
+	if (!w->stopping || w->connections.n || uv_is_closing((uv_handle_t *)&w->wake))
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->deaf = true;
+	pthread_mutex_unlock(&w->lock);
+	uv_close((uv_handle_t *)&w->wake, NULL);
+	uv_close((uv_handle_t *)&w->state_timer, NULL);
+	connections_release(&w->connections);
+	store_close(w->exchanges.store);
+}
+
+static void connection_closed(void *owner)
+{
+	struct exchanges *exchanges = owner;
+	struct worker *w = CONTAINER_OF(exchanges, struct worker, exchanges);
+
+	atomic_fetch_sub(&w->load, 1);
+	end_if_idle(w);
+}
+
+static void look_in_inbox(uv_async_t *wake)
+{
+	struct worker *w = wake->data;
+	size_t n;
+	int *fds;
+	bool stop, force;
+
+	pthread_mutex_lock(&w->lock);
+	fds = w->fds;
+	n = w->fds_n;
+	w->fds = NULL;
+	w->fds_n = w->fds_cap = 0;
+	stop = w->stop;
+	force = w->force;
+	pthread_mutex_unlock(&w->lock);
+	for (size_t i = 0; i < n; i++)
+		if (!connections_add(&w->connections, fds[i], w->config))
+			atomic_fetch_sub(&w->load, 1);
+	free(fds);
+	if (stop) {
+		w->stopping = true;
+		connections_stop(&w->connections);
+	}
+	if (force)
+		connections_break(&w->connections);
+	end_if_idle(w);
+}
+
+static void *serve(void *arg)
+{
+	struct worker *w = arg;
+
+	w->slot = counters_join();
+	uv_run(&w->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&w->loop);
+	config_unref(w->config);
+	atomic_store(&w->ended, true);
+	return NULL;
+}
+
+/* Signals are the main thread's: whoever sends one should not interrupt a worker. */
+static int start_thread(struct worker *w)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&w->thread, NULL, serve, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err;
+}
+
+struct worker *worker_start(
+	unsigned number, struct config *c, struct store_shared *shared, struct buf *why)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	int err;
+
+	if (!w || uv_loop_init(&w->loop) < 0) {
+		buf_add_str(why, "out of memory or descriptors");
+		free(w);
+		return NULL;
+	}
+	w->number = number;
+	w->config = config_ref(c);
+	pthread_mutex_init(&w->lock, NULL);
+	uv_async_init(&w->loop, &w->wake, look_in_inbox);
+	w->wake.data = w;
+	uv_timer_init(&w->loop, &w->state_timer);
+	w->state_timer.data = w;
+	uv_unref((uv_handle_t *)&w->state_timer);
+	connections_init(&w->connections, &w->loop, &exchange_events, &w->exchanges,
+		connection_closed);
+	w->exchanges = (struct exchanges){ .loop = &w->loop, .config = w->config };
+	w->exchanges.store = store_new(&w->loop, c, shared);
+	uv_timer_start(&w->state_timer, publish_state, 0, STATE_EVERY_MS);
+	err = w->exchanges.store ? start_thread(w) : ENOMEM;
+	if (err) {
+		buf_addf(why, "cannot start worker %u: %s", number, strerror(err));
+		/* The process ends here; the loop and its handles go with it. */
+		return NULL;
+	}
+	return w;
+}
+
+void worker_give(struct worker *w, int fd)
+{
+	bool taken;
+
+	pthread_mutex_lock(&w->lock);
+	taken = !w->deaf;
+	if (taken && w->fds_n == w->fds_cap) {
+		size_t cap = w->fds_cap ? w->fds_cap * 2 : 16;
+		int *fds = realloc(w->fds, cap * sizeof(*fds));
+
+		taken = fds != NULL;
+		if (taken) {
+			w->fds = fds;
+			w->fds_cap = cap;
+		}
+	}
+	if (taken) {
+		w->fds[w->fds_n++] = fd;
+		atomic_fetch_add(&w->load, 1);
+		uv_async_send(&w->wake);
+	}
+	pthread_mutex_unlock(&w->lock);
+	if (!taken)
+		close(fd);
+}
+
+size_t worker_load(const struct worker *w)
+{
+	return atomic_load(&w->load);
+}
+
+void worker_stop(struct worker *w, bool by_force)
+{
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	w->force = w->force || by_force;
+	if (!w->deaf)
+		uv_async_send(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+}
+
+bool worker_ended(const struct worker *w)
+{
+	return atomic_load(&w->ended);
+}
+
+void worker_join(struct worker *w)
+{
+	pthread_join(w->thread, NULL);
+	pthread_mutex_destroy(&w->lock);
+	free(w->fds);
+	free(w);
+}
+
+unsigned worker_slot(const struct worker *w)
+{
+	return atomic_load(&w->slot);
+}
+
+void worker_store_state(struct worker *w, char *out, size_t cap)
+{
+	pthread_mutex_lock(&w->lock);
+	snprintf(out, cap, "%s", w->store_state);
+	pthread_mutex_unlock(&w->lock);
+}

@@ -1,0 +1,35 @@
+/*
+ * worker.h - one loop on one thread, and all that is served there.
+ *
+ * A worker owns its connections, exchanges and store connection; the rest of the
+ * process talks to it only through the calls below, which any thread may make.
+ */
+#ifndef WEIR_WORKER_H
+#define WEIR_WORKER_H
+
+#include "config/config.h"
+#include "store/store.h"
+
+struct worker;
+
+/* Starts the thread. NULL, with a sentence in why, when it cannot be had. */
+struct worker *worker_start(
+	unsigned number, struct config *c, struct store_shared *shared, struct buf *why);
+
+/* Hands over an accepted, non-blocking socket. */
+void worker_give(struct worker *w, int fd);
+/* Connections it has or has been given: what new ones are spread by. */
+size_t worker_load(const struct worker *w);
+
+/* No request is begun any more; the thread ends once the running ones have, or at once
+ * when by_force is set. */
+void worker_stop(struct worker *w, bool by_force);
+bool worker_ended(const struct worker *w);
+/* Waits for the thread and frees it. */
+void worker_join(struct worker *w);
+
+/* For the status: its slot of counters, and its store as store_state() puts it, copied. */
+unsigned worker_slot(const struct worker *w);
+void worker_store_state(struct worker *w, char *out, size_t cap);
+
+#endif
