@@ -6,17 +6,26 @@
  * count keeps it. Integers only; nothing is rounded away.
  *
  * Time is in microseconds on a clock that may step back: a state never runs
- * backwards. With stamps up to one window ahead of now they count as now; further
- * ahead they are moved to now, so nobody gains and nobody is locked out for
- * longer than a window.
+ * backwards. While the newest stamp is at most one window ahead of now (bucket: the
+ * time a full bucket needs), it counts as now. Further ahead all stamps are moved
+ * so that the newest is now, so nobody gains and no wait is longer than a window.
  *
  * A decision over several tiers is: rate_look() at each, then, if all enforcing
- * ones admit, rate_charge() each that admitted.
+ * ones admit, rate_reserve() and rate_charge() each that admitted.
+ *
+ * Limits: 1 <= window_us < 2^48 (8.9 years); sliding window: count <= RATE_LOG_MAX;
+ * token bucket: burst * window_us < 2^53, count <= 2^53. Whoever reads rules holds
+ * them. A cost above the capacity can never fit: refused, with the wait of a full
+ * window or bucket.
  */
 #ifndef WEIR_STORE_RATE_H
 #define WEIR_STORE_RATE_H
 
 #include "config/rule.h"
+
+/* Most events of a sliding window: its state is one string in Redis, of 6 to 10 bytes
+ * each. */
+#define RATE_LOG_MAX (UINT64_C(1) << 24)
 
 /* Sliding window: the moments of the accepted events, oldest first, in a ring. */
 struct rate_log {
@@ -26,10 +35,13 @@ struct rate_log {
 	size_t n;
 };
 
-/* Token bucket: what is used up, in units of 1/window_us of a token, as of stamp. */
+/* Token bucket: what is used up, in units of 1/unit_us of a token, as of stamp. The
+ * unit is the window at the last charge; under another one used counts as whole
+ * tokens, rounded up. */
 struct rate_bucket {
-	int64_t used;
+	int64_t used; /* 0: never used */
 	int64_t stamp_us;
+	int64_t unit_us;
 };
 
 struct rate_state {
@@ -48,18 +60,29 @@ struct rate_view {
 	int64_t reset_us; /* until the state equals never seen, after this request */
 };
 
-/* Looks without charging. It may tidy: drop events that have left the window and
- * repair stamps from a far future; the answers stay the same. A zeroed state was
- * never used. */
+/* Looks without charging; cost 0 asks what is left now. The state changes only where
+ * stamps lie too far ahead and are moved. A zeroed state was never used. */
 struct rate_view rate_look(
 	struct rate_state *s, const struct rate *r, uint64_t cost, int64_t now_us);
 
-/* Charges cost after a look that admitted it at the same now_us. False when there
- * is no memory for it; the state is then as before. */
+/* Makes room for a charge that was admitted at the same now_us, which then cannot fail.
+ * False when memory is out; what is counted stays as it was. */
+bool rate_reserve(
+	struct rate_state *s, const struct rate *r, uint64_t cost, int64_t now_us);
+
+/* Charges cost, at least 1, after a look that admitted it at the same now_us. False when
+ * there is no memory for it; what is counted is then as before. */
 bool rate_charge(struct rate_state *s, const struct rate *r, uint64_t cost, int64_t now_us);
 
-/* Bytes the state holds beyond sizeof(struct rate_state). */
+/* When the state equals never seen, on the clock of its stamps; INT64_MIN when it does
+ * anyway. */
+int64_t rate_ends_us(const struct rate_state *s, const struct rate *r);
+
+/* Bytes the state holds beyond sizeof(struct rate_state): now, and after
+ * rate_reserve() for that charge. */
 size_t rate_state_bytes(const struct rate_state *s, enum rate_algorithm a);
+size_t rate_reserve_bytes(
+	struct rate_state *s, const struct rate *r, uint64_t cost, int64_t now_us);
 void rate_state_release(struct rate_state *s, enum rate_algorithm a);
 
 #endif
