@@ -1,0 +1,519 @@
+/*
+ * What take.lua promises, seen from outside: who pays, what is written, how long it
+ * lives, how much it weighs.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "server.h"
+#include "store/script.h"
+#include "store/store.h"
+
+#define S   INT64_C(1000000)
+#define NOW INT64_C(1700000000000000)
+
+static struct server server;
+
+static void start(void)
+{
+	cr_assert(server_start(&server), "redis-server does not start");
+}
+
+static void stop(void)
+{
+	server_stop(&server);
+}
+
+TestSuite(take, .init = start, .fini = stop, .timeout = 120);
+
+static struct rate window(uint64_t count, int64_t window_us)
+{
+	return (struct rate){ RATE_SLIDING_WINDOW, count, window_us, count };
+}
+
+static struct rate bucket(uint64_t count, int64_t window_us, uint64_t burst)
+{
+	return (struct rate){ RATE_TOKEN_BUCKET, count, window_us, burst };
+}
+
+static redisReply *run(const struct take_tier *tiers, size_t n, int64_t now_us)
+{
+	struct buf b = { 0 };
+	redisReply *reply;
+
+	script_put_take(&b, SCRIPT_BY_SHA, tiers, n, now_us);
+	reply = server_run(&server, &b);
+	buf_release(&b);
+	cr_assert(reply, "no answer: %s", server.redis->errstr);
+	return reply;
+}
+
+static bool take(
+	const struct take_tier *tiers, size_t n, int64_t now_us, struct rate_view *views)
+{
+	redisReply *reply = run(tiers, n, now_us);
+	bool admitted = false;
+
+	cr_assert(script_parse(reply, n, &admitted, views), "%s",
+		reply->str ? reply->str : "a reply that makes no sense");
+	freeReplyObject(reply);
+	return admitted;
+}
+
+static bool take_one(const char *key, struct rate r, uint64_t cost, int64_t now_us,
+	struct rate_view *view)
+{
+	struct take_tier tier = { .key = view_str(key), .rate = &r, .cost = cost };
+
+	return take(&tier, 1, now_us, view);
+}
+
+static long long number(const char *format, const char *key)
+{
+	redisReply *reply = redisCommand(server.redis, format, key);
+	long long n;
+
+	cr_assert(reply && reply->type != REDIS_REPLY_ERROR);
+	n = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+	freeReplyObject(reply);
+	return n;
+}
+
+/* Everything there is to know of a key: its bytes, and its lifetime. */
+struct state {
+	redisReply *dump;
+	long long ttl_ms;
+};
+
+static struct state state_of(struct view key)
+{
+	struct state s;
+	redisReply *ttl = redisCommand(server.redis, "PTTL %b", key.p, key.n);
+
+	s.dump = redisCommand(server.redis, "DUMP %b", key.p, key.n);
+	s.ttl_ms = ttl->integer;
+	freeReplyObject(ttl);
+	return s;
+}
+
+/* ttl_ms may have gone on for up to a second. */
+static bool unchanged(struct view key, struct state before)
+{
+	struct state now = state_of(key);
+	bool same = now.dump->type == before.dump->type &&
+		now.dump->len == before.dump->len &&
+		(now.dump->len == 0 ||
+			memcmp(now.dump->str, before.dump->str, now.dump->len) == 0) &&
+		now.ttl_ms <= before.ttl_ms && now.ttl_ms > before.ttl_ms - 1000;
+
+	freeReplyObject(now.dump);
+	freeReplyObject(before.dump);
+	return same;
+}
+
+Test(take, the_script_goes_by_the_name_redis_gives_it)
+{
+	struct buf b = { 0 };
+	redisReply *reply;
+
+	script_put_load(&b);
+	reply = server_run(&server, &b);
+	cr_assert(reply && reply->type == REDIS_REPLY_STRING);
+	cr_assert_str_eq(reply->str, script_sha());
+	freeReplyObject(reply);
+	buf_release(&b);
+}
+
+Test(take, the_whole_script_runs_without_being_loaded)
+{
+	struct rate r = window(1, S);
+	struct take_tier tier = { .key = VIEW("k"), .rate = &r, .cost = 1 };
+	struct rate_view view;
+	struct buf b = { 0 };
+	redisReply *reply = redisCommand(server.redis, "SCRIPT FLUSH");
+	bool admitted = false;
+
+	freeReplyObject(reply);
+	reply = run(&tier, 1, NOW);
+	cr_assert_eq(strncmp(reply->str, "NOSCRIPT", 8), 0);
+	cr_assert_not(script_parse(reply, 1, &admitted, &view));
+	freeReplyObject(reply);
+	script_put_take(&b, SCRIPT_WHOLE, &tier, 1, NOW);
+	reply = server_run(&server, &b);
+	cr_assert(script_parse(reply, 1, &admitted, &view));
+	cr_assert(admitted);
+	freeReplyObject(reply);
+	buf_release(&b);
+}
+
+/* Three tiers, of which one has a single event left and is asked for two. Each may be a
+ * window (bit of mix clear) or a bucket, and may have been used before: not at all, a
+ * little, or so much that a window is a ring. */
+static void refuse_one(unsigned mix, unsigned refuses, const unsigned *used)
+{
+	struct rate rates[3];
+	struct take_tier tiers[3];
+	struct rate_view views[3];
+	struct state before[3];
+
+	freeReplyObject(redisCommand(server.redis, "FLUSHALL"));
+	for (unsigned i = 0; i < 3; i++) {
+		static const char *const keys[] = { "a", "b", "c" };
+
+		rates[i] = mix >> i & 1 ? bucket(200, 100 * S, 200) : window(200, 100 * S);
+		tiers[i] = (struct take_tier){ view_str(keys[i]), &rates[i], 1, false };
+		if (used[i])
+			cr_assert(take_one(keys[i], rates[i], used[i], NOW, views));
+		if (i == refuses)
+			cr_assert(take_one(keys[i], rates[i], 199 - used[i], NOW, views));
+		before[i] = state_of(tiers[i].key);
+	}
+	tiers[refuses].cost = 2;
+	cr_assert_not(take(tiers, 3, NOW + 100000, views));
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert_eq(views[i].admitted, i != refuses);
+		cr_assert(unchanged(tiers[i].key, before[i]),
+			"mix %u, used %u %u %u: tier %u refused, tier %u changed", mix,
+			used[0], used[1], used[2], refuses, i);
+	}
+}
+
+Test(take, a_refusal_leaves_every_key_as_it_was)
+{
+	static const unsigned used[] = { 0, 3, 100 };
+
+	for (unsigned mix = 0; mix < 8; mix++)
+		for (unsigned refuses = 0; refuses < 3; refuses++)
+			for (unsigned u = 0; u < 27; u++)
+				refuse_one(mix, refuses,
+					(unsigned[]){ used[u % 3], used[u / 3 % 3],
+						used[u / 9] });
+}
+
+Test(take, what_would_fit_is_shown_uncharged_when_another_tier_refuses)
+{
+	struct rate wide = window(10, S), narrow = window(1, S);
+	struct take_tier tiers[] = {
+		{ .key = VIEW("wide"), .rate = &wide, .cost = 1 },
+		{ .key = VIEW("narrow"), .rate = &narrow, .cost = 1 },
+	};
+	struct rate_view views[2];
+
+	cr_assert(take(tiers, 2, NOW, views));
+	cr_assert_eq(views[0].remaining, 9u);
+	cr_assert_not(take(tiers, 2, NOW + 1, views));
+	cr_assert(views[0].admitted);
+	cr_assert_eq(views[0].remaining, 9u);
+	cr_assert_eq(views[0].reset_us, S - 1);
+	cr_assert_eq(views[1].wait_us, S - 1);
+}
+
+/* Rows: does the enforcing tier admit, does the shadow; who is charged. */
+Test(take, a_shadow_tier_decides_nothing_and_pays_only_with_the_others)
+{
+	static const struct {
+		bool enforcing, shadow;
+		bool pass, enforcing_pays, shadow_pays;
+	} rows[] = {
+		{ true, true, true, true, true },
+		{ true, false, true, true, false },
+		{ false, true, false, false, false },
+		{ false, false, false, false, false },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		for (unsigned mix = 0; mix < 4; mix++) {
+			struct rate rates[2];
+			struct take_tier tiers[2];
+			struct rate_view views[2];
+			struct state before[2];
+			char keys[2][32];
+
+			for (unsigned j = 0; j < 2; j++) {
+				rates[j] = mix >> j & 1 ? bucket(2, 9 * S, 2)
+							: window(2, 9 * S);
+				snprintf(keys[j], sizeof(keys[j]), "%zu:%u:%u", i, mix, j);
+				tiers[j] = (struct take_tier){ .key = view_str(keys[j]),
+					.rate = &rates[j],
+					.cost = 1,
+					.shadow = j == 1 };
+				take_one(keys[j], rates[j],
+					(j ? rows[i].shadow : rows[i].enforcing) ? 1 : 2,
+					NOW, &views[j]);
+				before[j] = state_of(tiers[j].key);
+			}
+			cr_assert_eq(take(tiers, 2, NOW + 9, views), rows[i].pass);
+			cr_assert_eq(views[0].admitted, rows[i].enforcing);
+			cr_assert_eq(views[1].admitted, rows[i].shadow);
+			cr_assert_eq(unchanged(tiers[0].key, before[0]),
+				!rows[i].enforcing_pays);
+			cr_assert_eq(
+				unchanged(tiers[1].key, before[1]), !rows[i].shadow_pays);
+		}
+	}
+}
+
+Test(take, every_key_lives_as_long_as_it_matters)
+{
+	static const struct {
+		struct rate rate;
+		uint64_t cost;
+		long long ms;
+	} rows[] = {
+		{ { RATE_SLIDING_WINDOW, 5, 60 * S, 5 }, 1, 60000 },
+		{ { RATE_SLIDING_WINDOW, 500, 60 * S, 500 }, 100, 60000 },
+		{ { RATE_SLIDING_WINDOW, 5, 3600001, 5 }, 1, 3601 },
+		{ { RATE_TOKEN_BUCKET, 60, 60 * S, 10 }, 1, 1000 },
+		{ { RATE_TOKEN_BUCKET, 60, 60 * S, 10 }, 10, 10000 },
+		/* A bucket that is full again sooner than its window ends. */
+		{ { RATE_TOKEN_BUCKET, 1, 3600 * S, 1 }, 1, 3600000 },
+		{ { RATE_TOKEN_BUCKET, 7, 60 * S, 3 }, 1, 8572 },
+	};
+	struct rate_view view;
+	char key[8];
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		long long ttl;
+
+		snprintf(key, sizeof(key), "%zu", i);
+		cr_assert(take_one(key, rows[i].rate, rows[i].cost, NOW, &view));
+		ttl = number("PTTL %s", key);
+		cr_assert(ttl <= rows[i].ms + 1 && ttl > rows[i].ms - 900, "row %zu: %lld",
+			i, ttl);
+	}
+}
+
+/* Rates so high that a lifetime in whole seconds, or milliseconds, would be none. */
+Test(take, a_tiny_lifetime_is_not_rounded_away)
+{
+	struct rate r[] = { window(1, 1), bucket(1000000, S, 1), bucket(1000000, 1, 3) };
+	struct rate_view view;
+
+	for (size_t i = 0; i < COUNT_OF(r); i++) {
+		struct take_tier tier = { .key = VIEW("k"), .rate = &r[i], .cost = 1 };
+		redisReply *reply;
+
+		/* In one transaction the clock stands still. */
+		freeReplyObject(redisCommand(server.redis, "MULTI"));
+		freeReplyObject(run(&tier, 1, NOW));
+		freeReplyObject(redisCommand(server.redis, "PTTL k"));
+		freeReplyObject(redisCommand(server.redis, "DEL k"));
+		reply = redisCommand(server.redis, "EXEC");
+		cr_assert_eq(reply->elements, 3u);
+		cr_assert_geq(reply->element[1]->integer, 0); /* below: none, or no key */
+		cr_assert_leq(reply->element[1]->integer, 2);
+		freeReplyObject(reply);
+		cr_assert(take_one("k", r[i], 1, NOW, &view));
+	}
+}
+
+Test(take, on_its_own_clock_no_key_is_ever_without_a_lifetime)
+{
+	struct rate rates[] = { window(3, 50000), bucket(30, S, 3), window(200, S),
+		bucket(1, 1000, 2) };
+	unsigned admitted = 0;
+
+	for (unsigned step = 0; step < 2000; step++) {
+		struct take_tier tiers[4];
+		struct rate_view views[4];
+		char keys[4][16];
+
+		for (unsigned i = 0; i < 4; i++) {
+			snprintf(keys[i], sizeof(keys[i]), "%u:%u", i, step % (i + 2));
+			tiers[i] = (struct take_tier){
+				.key = view_str(keys[i]), .rate = &rates[i], .cost = 1
+			};
+		}
+		admitted += take(tiers, 1 + step % 4, SCRIPT_REDIS_TIME, views);
+		for (unsigned i = 0; i < 4; i++)
+			cr_assert_neq(number("PTTL %s", keys[i]), -1);
+	}
+	cr_assert_gt(admitted, 10u);
+}
+
+/* What a key may weigh: ten bytes an accepted event, and a constant. */
+static void assert_light(const char *key, long long events)
+{
+	long long weighs = number("MEMORY USAGE %s", key);
+
+	cr_assert(weighs > 0 && weighs <= 10 * events + 200, "%lld events weigh %lld bytes",
+		events, weighs);
+}
+
+Test(take, a_window_weighs_ten_bytes_an_event_while_it_grows_and_shrinks)
+{
+	const struct rate r = window(10000, 100 * S);
+	struct rate_view view;
+	int64_t now_us = NOW;
+	long long full;
+
+	for (long long n = 1; n <= 10000; n++) {
+		cr_assert(take_one("k", r, 1, now_us += 1000, &view));
+		if (n < 300 || n % 97 == 0)
+			assert_light("k", n);
+	}
+	full = number("MEMORY USAGE %s", "k");
+	for (int i = 0; i < 1000; i++)
+		cr_assert_not(take_one("k", r, 1, now_us, &view));
+	cr_assert_eq(number("MEMORY USAGE %s", "k"), full);
+	/* The window moves on faster than it fills. */
+	now_us = NOW + 100 * S;
+	for (long long left = 10000; left > 120;) {
+		cr_assert(take_one("k", r, 1, now_us += S / 10, &view));
+		left = 10000 - (long long)view.remaining;
+		assert_light("k", left);
+	}
+}
+
+Test(take, a_bucket_weighs_the_same_whatever_its_size)
+{
+	struct rate_view view;
+
+	cr_assert(take_one("k", bucket(1, S, 1), 1, NOW, &view));
+	assert_light("k", 0);
+	cr_assert(take_one("l", bucket(1000000, 60 * S, 1000000), 999999, NOW, &view));
+	cr_assert_eq(number("MEMORY USAGE %s", "l"), number("MEMORY USAGE %s", "k"));
+}
+
+static long long commands_processed(void)
+{
+	redisReply *reply = redisCommand(server.redis, "INFO commandstats");
+	long long sum = 0, calls;
+
+	for (const char *p = reply->str; (p = strstr(p, ":calls=")); p++) {
+		if (sscanf(p, ":calls=%lld", &calls) == 1)
+			sum += calls;
+	}
+	freeReplyObject(reply);
+	return sum;
+}
+
+/* Commands run for one decision at a full window of n: none of it has gone (refused), or
+ * half of it, which is the most to search for. */
+static long long commands_at(uint64_t n, bool half_gone)
+{
+	const struct rate r = window(n, 1000 * S);
+	struct rate_view view;
+	long long before;
+
+	cr_assert(take_one("k", r, n / 2, NOW, &view));
+	cr_assert(take_one("k", r, n - n / 2, NOW + 1, &view));
+	before = commands_processed();
+	cr_assert_eq(
+		take_one("k", r, 1, NOW + (half_gone ? 1000 * S : 1), &view), half_gone);
+	before = commands_processed() - before;
+	freeReplyObject(redisCommand(server.redis, "DEL k"));
+	return before;
+}
+
+Test(take, a_decision_takes_few_commands_whatever_the_count)
+{
+	/* With INFO and EVALSHA: head, length, the oldest. */
+	cr_assert_leq(commands_at(100, false), 5);
+	cr_assert_leq(commands_at(1000000, false), 5);
+	/* Two to the twentieth, up and down again. */
+	cr_assert_leq(commands_at(1000000, true), 2 * 20 + 8);
+}
+
+Test(take, a_key_of_another_kind_is_an_error_and_nobody_pays)
+{
+	static const struct {
+		const char *command; /* makes the key */
+		enum rate_algorithm algorithm;
+		const char *says;
+	} rows[] = {
+		{ "HSET bad a 1", RATE_SLIDING_WINDOW, "WRONGTYPE" },
+		{ "LPUSH bad 1", RATE_TOKEN_BUCKET, "WRONGTYPE" },
+		{ "SET bad 17", RATE_SLIDING_WINDOW, "something else" },
+		{ "SET bad 17", RATE_TOKEN_BUCKET, "something else" },
+		{ "SET bad w1", RATE_SLIDING_WINDOW, "broken" },
+		{ "SET bad b1", RATE_TOKEN_BUCKET, "broken" },
+		{ "SET bad w1xxxxxxxxxxxxxxxxxxxxxxxx", RATE_SLIDING_WINDOW, "broken" },
+		{ "SET bad w1xxxxxxxxxxxxxxxxxxxxxxxxyyyyyy", RATE_SLIDING_WINDOW,
+			"broken" },
+		{ "SET bad w1xxxxxxxxxxxxxxxxxxxxxxxxyyyyy", RATE_SLIDING_WINDOW,
+			"broken" },
+		{ "SET bad b1xxxxxxxxxxxxxxxxxxxxxxxx", RATE_TOKEN_BUCKET, "broken" },
+		{ "SET bad b1xxxxxxxxxxxxxxxxxxxxxxxxx", RATE_TOKEN_BUCKET, "broken" },
+		{ "SETRANGE bad 1000 w1", RATE_SLIDING_WINDOW, "something else" },
+		{ "SET bad w1", RATE_TOKEN_BUCKET, "something else" },
+	};
+	struct rate good = window(5, S);
+	bool admitted = true;
+	struct rate_view views[3];
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct rate r = { rows[i].algorithm, 5, S, 5 };
+		struct take_tier tiers[] = {
+			{ .key = VIEW("first"), .rate = &good, .cost = 1 },
+			{ .key = VIEW("bad"), .rate = &r, .cost = 1 },
+			{ .key = VIEW("last"), .rate = &good, .cost = 1 },
+		};
+		redisReply *reply;
+
+		freeReplyObject(redisCommand(server.redis, "DEL bad"));
+		freeReplyObject(redisCommand(server.redis, rows[i].command));
+		reply = run(tiers, 3, NOW);
+		cr_assert_eq(reply->type, REDIS_REPLY_ERROR, "row %zu", i);
+		cr_assert(strstr(reply->str, "BADSTATE key bad"), "row %zu: %s", i,
+			reply->str);
+		cr_assert(strstr(reply->str, rows[i].says), "row %zu: %s", i, reply->str);
+		cr_assert_not(script_parse(reply, 3, &admitted, views));
+		freeReplyObject(reply);
+		cr_assert_eq(number("EXISTS %s", "first"), 0);
+		cr_assert_eq(number("EXISTS %s", "last"), 0);
+	}
+}
+
+/* The middle of a state of this script's own, cut off behind. */
+Test(take, a_state_cut_short_is_an_error)
+{
+	struct rate r = window(100, S);
+	struct take_tier tier = { .key = VIEW("k"), .rate = &r, .cost = 1 };
+	struct rate_view view;
+	redisReply *reply, *whole;
+
+	cr_assert(take_one("k", r, 80, NOW, &view));
+	whole = redisCommand(server.redis, "GET k");
+	for (size_t n = 1; n < whole->len; n++) {
+		freeReplyObject(redisCommand(server.redis, "SET k %b", whole->str, n));
+		reply = run(&tier, 1, NOW);
+		/* Room that no event has yet may be missing without harm. */
+		if (n < 26 + 80 * 6 || (n - 26) % 6)
+			cr_assert_eq(reply->type, REDIS_REPLY_ERROR, "at %zu", n);
+		freeReplyObject(reply);
+	}
+	freeReplyObject(whole);
+}
+
+Test(take, one_key_for_two_tiers_is_an_error)
+{
+	struct rate r = window(5, S);
+	struct take_tier tiers[] = {
+		{ .key = VIEW("k"), .rate = &r, .cost = 1 },
+		{ .key = VIEW("k"), .rate = &r, .cost = 1 },
+	};
+	redisReply *reply = run(tiers, 2, NOW);
+
+	cr_assert_eq(reply->type, REDIS_REPLY_ERROR);
+	cr_assert_eq(number("EXISTS %s", "k"), 0);
+	freeReplyObject(reply);
+}
+
+Test(take, when_redis_takes_no_writes_nobody_pays)
+{
+	struct rate r = window(5, S);
+	struct take_tier tiers[] = {
+		{ .key = VIEW("a"), .rate = &r, .cost = 1 },
+		{ .key = VIEW("b"), .rate = &r, .cost = 1 },
+	};
+	redisReply *reply;
+
+	freeReplyObject(redisCommand(server.redis, "CONFIG SET maxmemory 1"));
+	reply = run(tiers, 2, NOW);
+	cr_assert_eq(reply->type, REDIS_REPLY_ERROR);
+	cr_assert(strstr(reply->str, "OOM"), "%s", reply->str);
+	freeReplyObject(reply);
+	cr_assert_eq(number("EXISTS %s", "a"), 0);
+	cr_assert_eq(number("EXISTS %s", "b"), 0);
+}
