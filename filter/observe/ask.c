@@ -80,18 +80,16 @@ static void explain_permission(const char *path, struct buf *why)
 static void explain_connect(const struct net_addr *addr, int err, struct buf *why)
 {
 	const char *path = ((const struct sockaddr_un *)&addr->ss)->sun_path;
-	bool is_unix = addr->ss.ss_family == AF_UNIX;
 	struct stat st;
 
-	if (is_unix && (err == ENOENT || err == ENOTDIR)) {
+	if (err == ENOENT || err == ENOTDIR) {
 		buf_addf(why,
 			"there is no %s: weir is not running, or its control socket has "
 			"another path (control in [server] of weir.ini)",
 			path);
-	} else if (is_unix && (err == EACCES || err == EPERM)) {
+	} else if (err == EACCES || err == EPERM) {
 		explain_permission(path, why);
-	} else if (is_unix && err == ECONNREFUSED && stat(path, &st) == 0 &&
-		!S_ISSOCK(st.st_mode)) {
+	} else if (err == ECONNREFUSED && stat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
 		buf_addf(why,
 			"%s is not a socket; write the path that control has in [server] "
 			"of weir.ini",
@@ -121,8 +119,8 @@ static bool talk_connect(struct talk *t)
 	struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 + 1 };
 
 	t->fd = socket(t->addr->ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	/* The send time-out also bounds connect(), unix sockets with a full backlog
-	 * included, where poll() has nothing to wait for. */
+	/* The send time-out bounds connect() too; with a full backlog a unix socket has
+	 * nothing that poll() could wait for. */
 	if (t->fd < 0 ||
 		setsockopt(t->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ||
 		connect(t->fd, (const struct sockaddr *)&t->addr->ss, t->addr->len) < 0) {
@@ -219,6 +217,17 @@ static bool read_reply(struct talk *t, const struct buf *line, json_t **reply)
 	return false;
 }
 
+static bool read_address(const char *address, struct net_addr *addr, struct buf *why)
+{
+	if (!view_starts(view_str(address), VIEW("unix:"))) {
+		buf_addf(why,
+			"\"%s\" is no control address; write unix:/run/weir/control.sock",
+			address);
+		return false;
+	}
+	return net_addr_parse(view_str(address), addr, why);
+}
+
 bool control_ask(const char *address, const json_t *request, int64_t timeout_ms,
 	json_t **reply, struct buf *why)
 {
@@ -229,7 +238,7 @@ bool control_ask(const char *address, const json_t *request, int64_t timeout_ms,
 	bool ok = false;
 
 	t.until_us = clock_mono_us() + timeout_ms * US_PER_MS;
-	if (!net_addr_parse(view_str(address), &addr, why))
+	if (!read_address(address, &addr, why))
 		goto out;
 	text = json_dumps(request, JSON_COMPACT);
 	if (!text) {

@@ -11,8 +11,8 @@
 /* The most bytes of an answer that are read. */
 #define ASK_REPLY_MAX (8 << 20)
 
-/* Sends request to the control socket at address ("unix:/path", "tcp:host:port") and
- * waits for the answer, altogether at most timeout_ms. On success *reply is an object
+/* Sends request to the control socket at address ("unix:/path") and waits
+ * for the answer, altogether at most timeout_ms. On success *reply is an object
  * the caller owns. Otherwise returns false with a sentence in why that says what would
  * help: nobody listens, the path is wrong, which group may connect, no answer in time;
  * or what weir itself gave as {"error":...}. Blocks. */

@@ -25,17 +25,17 @@ enum peer_state {
 	PEER_CLOSING, /* until the loop has closed both handles */
 };
 
-union endpoint_io {
+/* One handle by the names libuv has for what it is. */
+union pipe_io {
 	uv_handle_t handle;
 	uv_stream_t stream;
 	uv_pipe_t pipe;
-	uv_tcp_t tcp;
 };
 
 struct peer {
 	struct control *control;
 	enum peer_state state;
-	union endpoint_io io;
+	union pipe_io io;
 	uv_timer_t deadline;
 	uv_write_t write;
 	unsigned handles; /* open or closing */
@@ -49,8 +49,7 @@ struct control {
 	uv_loop_t *loop;
 	const struct control_ops *ops;
 	void *user;
-	union endpoint_io listener;
-	int family;
+	union pipe_io listener;
 	bool listening;
 	bool stopping;
 	bool waiting; /* libuv holds a connection for which there was no place */
@@ -231,12 +230,6 @@ static void take_lines(struct peer *p)
 	}
 }
 
-static int io_init(struct control *c, union endpoint_io *io)
-{
-	return c->family == AF_UNIX ? uv_pipe_init(c->loop, &io->pipe, 0)
-				    : uv_tcp_init(c->loop, &io->tcp);
-}
-
 static struct peer *free_place(struct control *c)
 {
 	for (size_t i = 0; i < COUNT_OF(c->peers); i++) {
@@ -255,7 +248,7 @@ static void accept_one(struct control *c)
 		return;
 	p->control = c;
 	uv_timer_init(c->loop, &p->deadline);
-	io_init(c, &p->io); /* fails only without memory, and neither kind asks for any */
+	uv_pipe_init(c->loop, &p->io.pipe, 0);
 	p->io.handle.data = p;
 	p->deadline.data = p;
 	p->handles = 2;
@@ -296,13 +289,9 @@ static void on_listener_closed(uv_handle_t *handle)
 struct control *control_start(
 	uv_loop_t *loop, int listening_fd, const struct control_ops *ops, void *user)
 {
-	struct sockaddr_storage ss = { 0 };
-	socklen_t ss_n = sizeof(ss);
-	struct control *c = NULL;
+	struct control *c = calloc(1, sizeof(*c));
 	int err;
 
-	if (getsockname(listening_fd, (struct sockaddr *)&ss, &ss_n) == 0)
-		c = calloc(1, sizeof(*c));
 	if (!c) {
 		close(listening_fd);
 		return NULL;
@@ -310,12 +299,10 @@ struct control *control_start(
 	c->loop = loop;
 	c->ops = ops;
 	c->user = user;
-	c->family = ss.ss_family;
-	io_init(c, &c->listener);
+	uv_pipe_init(loop, &c->listener.pipe, 0);
 	c->listener.handle.data = c;
 	c->listening = true;
-	err = c->family == AF_UNIX ? uv_pipe_open(&c->listener.pipe, listening_fd)
-				   : uv_tcp_open(&c->listener.tcp, listening_fd);
+	err = uv_pipe_open(&c->listener.pipe, listening_fd);
 	if (err < 0)
 		close(listening_fd);
 	else

@@ -53,8 +53,8 @@ struct control_ops {
 
 struct control;
 
-/* Serves listening_fd (a unix or TCP socket), which it owns from now on: closed on
- * failure too, with NULL returned. ops is borrowed until control_stop(). */
+/* Serves listening_fd, a unix socket, which it owns from now on: closed on failure too,
+ * with NULL returned. ops is borrowed until control_stop(). */
 struct control *control_start(
 	uv_loop_t *loop, int listening_fd, const struct control_ops *ops, void *user);
 

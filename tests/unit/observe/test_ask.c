@@ -65,8 +65,12 @@ Test(ask, what_weir_objects_to_is_passed_on)
 
 Test(ask, a_wrong_address_is_explained)
 {
-	expect_failure("/run/weir.sock", 5000, "write unix:/path or tcp:host:port");
-	expect_failure("", 5000, "write unix:/path or tcp:host:port");
+	static const char *const rows[] = { "", "/run/weir.sock", "tcp:127.0.0.1:9000",
+		"UNIX:/x" };
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		expect_failure(rows[i], 5000, "write unix:/run/weir/control.sock");
+	expect_failure("unix:weir.sock", 5000, "a unix socket needs an absolute path");
 }
 
 Test(ask, a_path_with_nothing_there_says_that_weir_is_not_running)

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/counters.h"
-#include "base/net.h"
 #include "observe/metrics.h"
 #include "observed.h"
 
@@ -387,35 +386,4 @@ Test(control_start, a_descriptor_that_is_no_socket_is_refused_and_closed)
 	uv_run(&loop, UV_RUN_DEFAULT);
 	cr_assert_eq(uv_loop_close(&loop), 0);
 	control_stop(NULL);
-}
-
-Test(control_start, a_tcp_socket_serves_too)
-{
-	static const struct net_listen how = { .backlog = 5 };
-	struct net_addr a;
-	struct buf why = { 0 };
-	struct control *c;
-	uv_loop_t loop;
-	char got[16];
-	socklen_t n;
-	int fd, client;
-
-	cr_assert(net_addr_parse(VIEW("tcp:127.0.0.1:0"), &a, &why));
-	fd = net_listen(&a, &how, &why);
-	cr_assert_geq(fd, 0, "%s", buf_str(&why));
-	n = sizeof(a.ss);
-	getsockname(fd, (struct sockaddr *)&a.ss, &n);
-	uv_loop_init(&loop);
-	c = control_start(&loop, fd, &observed_ops, NULL);
-	cr_assert_not_null(c);
-	client = socket(AF_INET, SOCK_STREAM, 0);
-	cr_assert_eq(connect(client, (const struct sockaddr *)&a.ss, n), 0);
-	send_str(client, STATUS);
-	while (recv(client, got, sizeof(got), MSG_DONTWAIT | MSG_PEEK) < 11)
-		uv_run(&loop, UV_RUN_ONCE);
-	cr_assert_eq(memcmp(got, "{\"process\":", 11), 0);
-	control_stop(c);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	cr_assert_eq(uv_loop_close(&loop), 0);
-	close(client);
 }
