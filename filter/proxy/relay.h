@@ -27,7 +27,10 @@ enum relay_end {
 	RELAY_NO_PROGRAM, /* CGI: no such file: 404 */
 	RELAY_FORBIDDEN,  /* CGI: outside the root, or not executable: 403 */
 	RELAY_TOO_LARGE,  /* a parameter does not fit in a record: 431 */
-	RELAY_FAILED,     /* weir itself: no memory, no descriptors, fork failed: 503 */
+	/* A path parameter holds CR, LF or NUL: 400. Applications that cut paths up have
+	 * been led astray by these (CVE-2019-11043). */
+	RELAY_BAD_REQUEST,
+	RELAY_FAILED, /* weir itself: no memory, no descriptors, fork failed: 503 */
 };
 
 struct relay_events {
@@ -54,10 +57,15 @@ struct relay;
  * this call. */
 struct relay *relay_start(uv_loop_t *loop, const struct relay_job *job,
 	const struct relay_events *events, void *user);
-/* Stops and resumes reading the answer, when the web server reads slowly. */
+/* Stops and resumes reading the answer, when the web server reads slowly. Up to 64 KiB
+ * that were read before may still be reported; no time limit runs while it is stopped.
+ * Both may be called from inside head and body. */
 void relay_pause(struct relay *r);
 void relay_resume(struct relay *r);
-/* Ends it without further events: connection closed, program ended. */
+/* Ends it without further events: connection closed, program ended (SIGTERM to its
+ * process group, SIGKILL after backend.kill_grace_ms). May be called from inside head
+ * and body, and not after end. The loop has to run on for what is freed in it: a few
+ * handles at once, a program until it is gone. */
 void relay_cancel(struct relay *r);
 
 #endif

@@ -1,0 +1,359 @@
+/*
+ * proxy/program.c - a CGI program running.
+ *
+ * The child runs between fork and execve in a copy of a process with threads, so it
+ * may only make system calls: all it needs is prepared before. Its parent's loop does
+ * not wait for the execve either (a disk may be slow), but hears of it by a pipe that
+ * execve closes.
+ *
+ * Signals go to the process group, since a program may be a shell with the real worker
+ * below it. While the program is not reaped its group's number is its own. After that
+ * it is so as long as a member is left; so what is left is looked at every few
+ * milliseconds, and no signal is sent to a number that was found free.
+ *
+ * What has left the group (a daemon) is not followed.
+ */
+#include "proxy/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+
+#define LEFTOVERS_MS 20 /* between two looks at what is left of a group */
+
+enum program_state {
+	PROGRAM_OWNED,      /* until its owner turns away */
+	PROGRAM_LEFT,       /* its owner is gone: until it ends or its time is over */
+	PROGRAM_TERMINATED, /* SIGTERM is sent: until its group is empty, or time is over */
+	PROGRAM_KILLED,     /* SIGKILL is sent: until it is reaped */
+	PROGRAM_CLOSING,    /* until the loop has closed the handles */
+};
+
+struct program {
+	uv_loop_t *loop;
+	uv_poll_t poll; /* of pidfd */
+	uv_timer_t timer;
+	enum program_state state;
+	unsigned handles; /* that are not closed yet */
+	pid_t pid;        /* and its process group's number */
+	int pidfd;
+	bool reaped;
+	uint64_t grace_ms, deadline_ms;
+	void (*exited)(void *user, struct program_exit how);
+	void *user;
+};
+
+static atomic_uint_fast64_t running; /* in the process, all workers */
+static uint64_t nofile_soft;
+
+void program_set_nofile(uint64_t soft)
+{
+	nofile_soft = soft;
+}
+
+/* What the child needs, in its final form. */
+struct child {
+	const char *file;
+	char *const *env;
+	int dir, in, out, err, exec;
+	pid_t parent;
+};
+
+static void reset_signals(void)
+{
+	struct sigaction as_new = { .sa_handler = SIG_DFL };
+	sigset_t none;
+
+	/* Those that glibc keeps for itself say EINVAL; execve resets them. */
+	for (int s = 1; s < NSIG; s++)
+		sigaction(s, &as_new, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Moves the descriptors to 0, 1, 2 and 3 and goes where the program lives. Any of them may have one of these
+ * numbers now, when weir itself was started with some of them closed; so first all
+ * go out of the way. */
+static bool place_descriptors(struct child *c)
+{
+	int *all[] = { &c->in, &c->out, &c->err, &c->exec, &c->dir };
+
+	for (size_t i = 0; i < COUNT_OF(all); i++) {
+		int moved = fcntl(*all[i], F_DUPFD_CLOEXEC, 4);
+
+		if (moved < 0)
+			return false;
+		*all[i] = moved;
+	}
+	if (fchdir(c->dir) < 0 || dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 ||
+		dup2(c->err, 2) < 0)
+		return false;
+	/* Last, so that until here a failure is told by the old number. */
+	if (dup3(c->exec, 3, O_CLOEXEC) < 0)
+		return false;
+	c->exec = 3;
+	/* All are close-on-exec; this is for what a library forgot. */
+	close_range(4, ~0U, 0);
+	return true;
+}
+
+static bool lower_nofile(void)
+{
+	struct rlimit lim;
+
+	if (nofile_soft == 0 || getrlimit(RLIMIT_NOFILE, &lim) < 0)
+		return true;
+	lim.rlim_cur = nofile_soft < lim.rlim_max ? nofile_soft : lim.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &lim) == 0;
+}
+
+/* Only system calls from here on. */
+static void __attribute__((noreturn)) run_child(struct child *c)
+{
+	char *const argv[] = { (char *)(uintptr_t)c->file, NULL };
+	ssize_t done;
+	int err;
+
+	setsid();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != c->parent)
+		_exit(127); /* weir ended before the line above */
+	reset_signals();
+	umask(022);
+	if (place_descriptors(c) && lower_nofile())
+		execve(c->file, argv, c->env);
+	err = errno;
+	done = write(c->exec, &err, sizeof(err));
+	(void)done;
+	_exit(127);
+}
+
+/* No handler of weir's may run in the child, so signals are blocked around it. */
+static pid_t fork_child(struct child *c)
+{
+	sigset_t all, old;
+	pid_t pid;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pid = fork();
+	if (pid == 0)
+		run_child(c);
+	err = errno;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = err;
+	return pid;
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+	struct program *p = handle->data;
+
+	if (--p->handles > 0)
+		return;
+	close(p->pidfd);
+	free(p);
+}
+
+static void close_program(struct program *p)
+{
+	p->state = PROGRAM_CLOSING;
+	uv_close((uv_handle_t *)&p->poll, handle_closed);
+	uv_close((uv_handle_t *)&p->timer, handle_closed);
+}
+
+static void signal_group(struct program *p, int signal)
+{
+	/* Just forked, it may not have made its group yet. */
+	if (kill(-p->pid, signal) < 0 && !p->reaped)
+		kill(p->pid, signal);
+}
+
+static bool group_is_empty(const struct program *p)
+{
+	return kill(-p->pid, 0) < 0 && errno == ESRCH;
+}
+
+static void terminate(struct program *p);
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct program *p = timer->data;
+
+	if (p->state == PROGRAM_LEFT) {
+		terminate(p);
+		return;
+	}
+	if (p->reaped && group_is_empty(p)) {
+		close_program(p);
+	} else if (uv_now(p->loop) >= p->deadline_ms) {
+		signal_group(p, SIGKILL);
+		uv_timer_stop(timer);
+		p->state = PROGRAM_KILLED;
+		if (p->reaped)
+			close_program(p);
+	}
+}
+
+static void terminate(struct program *p)
+{
+	p->state = PROGRAM_TERMINATED;
+	count_one(COUNT_programs_killed);
+	signal_group(p, SIGTERM);
+	p->deadline_ms = uv_now(p->loop) + p->grace_ms;
+	uv_timer_start(&p->timer, on_timer, p->grace_ms, 0);
+}
+
+static void on_exit_seen(uv_poll_t *poll, int status, int events)
+{
+	struct program *p = poll->data;
+	siginfo_t info = { 0 };
+	struct program_exit how;
+
+	(void)status;
+	(void)events;
+	if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) < 0 ||
+		info.si_pid == 0)
+		return;
+	uv_poll_stop(&p->poll);
+	p->reaped = true;
+	atomic_fetch_sub(&running, 1);
+	count_add(COUNT_programs_running, -1);
+	how.by_signal = info.si_code != CLD_EXITED;
+	how.code = info.si_status;
+	switch (p->state) {
+	case PROGRAM_OWNED: p->exited(p->user, how); break;
+	case PROGRAM_TERMINATED:
+		uv_timer_start(&p->timer, on_timer, 0, LEFTOVERS_MS);
+		break;
+	case PROGRAM_LEFT:
+	case PROGRAM_KILLED: close_program(p); break;
+	case PROGRAM_CLOSING: break;
+	}
+}
+
+void program_leave(struct program *p)
+{
+	if (!p)
+		return;
+	if (p->reaped) {
+		close_program(p);
+		return;
+	}
+	p->state = PROGRAM_LEFT;
+	uv_timer_start(&p->timer, on_timer, p->grace_ms, 0);
+}
+
+void program_kill(struct program *p)
+{
+	if (!p)
+		return;
+	if (p->reaped)
+		close_program(p);
+	else
+		terminate(p);
+}
+
+/* Puts the child under watch. On failure nobody could end or reap it later, so that is
+ * done here: SIGKILL leaves nothing to wait for. */
+static bool watch(struct program *p, uv_loop_t *loop)
+{
+	p->pidfd = pidfd_open(p->pid, 0);
+	if (p->pidfd < 0 || uv_poll_init(loop, &p->poll, p->pidfd) < 0) {
+		int err = p->pidfd < 0 ? errno : ENOMEM;
+
+		kill(p->pid, SIGKILL);
+		while (waitpid(p->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		if (p->pidfd >= 0)
+			close(p->pidfd);
+		errno = err;
+		return false;
+	}
+	p->loop = loop;
+	p->poll.data = p;
+	uv_timer_init(loop, &p->timer);
+	p->timer.data = p;
+	p->handles = 2;
+	uv_poll_start(&p->poll, UV_READABLE, on_exit_seen);
+	return true;
+}
+
+static void close_pair(int pair[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (pair[i] >= 0)
+			close(pair[i]);
+}
+
+static bool make_pipes(int out[2], int err[2], int exec[2])
+{
+	return pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 &&
+		pipe2(exec, O_CLOEXEC) == 0;
+}
+
+static bool run(struct program *p, uv_loop_t *loop, const struct program_job *job,
+	struct program_pipes *pipes)
+{
+	int out[2] = { -1, -1 }, err[2] = { -1, -1 }, exec[2] = { -1, -1 }, error;
+	struct child child;
+
+	if (!make_pipes(out, err, exec))
+		goto failed;
+	child = (struct child){ job->place->file, job->env, job->place->dir, job->in,
+		out[1], err[1], exec[1], getpid() };
+	p->pid = fork_child(&child);
+	if (p->pid < 0 || !watch(p, loop))
+		goto failed;
+	close(out[1]);
+	close(err[1]);
+	close(exec[1]);
+	*pipes = (struct program_pipes){ out[0], err[0], exec[0] };
+	return true;
+failed:
+	error = errno;
+	close_pair(out);
+	close_pair(err);
+	close_pair(exec);
+	errno = error;
+	return false;
+}
+
+enum program_started program_start(uv_loop_t *loop, const struct program_job *job,
+	void (*exited)(void *user, struct program_exit how), void *user,
+	struct program **out, struct program_pipes *pipes)
+{
+	struct program *p;
+
+	if (atomic_fetch_add(&running, 1) >= job->at_most) {
+		atomic_fetch_sub(&running, 1);
+		return PROGRAM_TOO_MANY;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p || !run(p, loop, job, pipes)) {
+		int err = p ? errno : ENOMEM;
+
+		free(p);
+		atomic_fetch_sub(&running, 1);
+		errno = err;
+		return PROGRAM_NOT_FORKED;
+	}
+	p->grace_ms = (uint64_t)job->kill_grace_ms;
+	p->exited = exited;
+	p->user = user;
+	count_one(COUNT_programs_started);
+	count_add(COUNT_programs_running, 1);
+	*out = p;
+	return PROGRAM_STARTED;
+}
