@@ -9,8 +9,8 @@
 #include "store/store.h"
 #include "verdict.h"
 
-/* The most specific endpoint that matches, or NULL. Method, host and query are
- * taken from rq; path is canonical (limit/path.h). */
+/* The most specific endpoint that matches, or NULL. Method and host are taken from rq;
+ * path is canonical (limit/path.h), query as it came. */
 const struct endpoint *limit_match(const struct config *c, const struct request *rq,
 	struct view path, struct view query);
 
@@ -20,15 +20,21 @@ struct decision {
 	void (*done)(struct decision *d); /* set by the caller */
 
 	/* Private. */
+	const struct config *config;
 	struct take take;
-	struct take_tier asks[TIERS_MAX];
+	struct take_tier asks[TIERS_MAX]; /* one per limited tier of verdict, in order */
 	struct buf keys;
 	bool pending;
 };
 
-/* Decides whether the client may call the endpoint (NULL: site tiers only). c,
- * endpoint and client are borrowed until done. done is called once, perhaps before
- * this returns. */
+/* Decides whether the client may call the endpoint (NULL: site tiers only). d is zeroed
+ * but for done, or was used before and is not pending. c is borrowed until done; the
+ * verdict points into it. endpoint and client are borrowed during the call. done is
+ * called once, perhaps before this returns; d may be gone then.
+ *
+ * A refusal (403 too) has its tier in verdict.worst. Tiers in shadow are in
+ * verdict.tiers, with admitted as it would have been. Where nobody counted (fallback
+ * policy open or closed) verdict.tiers is empty. */
 void limit_decide(struct decision *d, struct store *s, const struct config *c,
 	const struct endpoint *endpoint, const struct client *client);
 /* Ends a pending decision without done. */

@@ -11,7 +11,13 @@
 #include "base/buf.h"
 
 /* Appends the canonical form of raw (no query in it) to out. What is wrongly
- * encoded ("%zz") stays as it is. Always begins with '/'. */
+ * encoded ("%zz") stays as it is; a fragment ("#top") names no resource and goes, since
+ * web servers drop it (RFC 3986, section 3.5). Always begins with '/'. Linear in raw.n;
+ * when memory is out buf_ok(out) says so and nothing is appended. */
 void path_canonical(struct view raw, struct buf *out);
+
+/* Takes one character from the front of *in, which is not empty, with its
+ * percent-encoding undone. */
+char percent_decode(struct view *in);
 
 #endif

@@ -1,0 +1,313 @@
+/*
+ * limit/decide.c - which tiers a request meets, and what their answers come to.
+ *
+ * The tiers of the site come first, then the endpoint's, each with the one rule that
+ * the client's plan chooses. They go to the store as one question. Counting is the
+ * caller's affair, and so is logging, except for what only this file knows.
+ */
+#include "limit/limit.h"
+
+#include <assert.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/table.h"
+#include "limit/keys.h"
+
+static bool same_plan(const struct rule *rule, const char *plan)
+{
+	return rule->plan && strcmp(rule->plan, plan) == 0;
+}
+
+/* The rule for the plan, else the one for any plan, else NULL. */
+static const struct rule *choose(const struct tier *tier, const char *plan)
+{
+	const struct rule *any = NULL;
+
+	for (size_t i = 0; i < tier->n_rules; i++) {
+		if (same_plan(&tier->rules[i], plan))
+			return &tier->rules[i];
+		if (!tier->rules[i].plan)
+			any = &tier->rules[i];
+	}
+	return any;
+}
+
+static bool in_shadow(const struct config *c, const struct rule *rule)
+{
+	return c->server.mode == MODE_SHADOW || rule->mode == MODE_SHADOW;
+}
+
+/* Puts the tiers of one section that say anything about this client into the verdict. */
+static void gather(struct decision *d, const struct tiers *tiers, const char *plan)
+{
+	struct verdict *v = &d->verdict;
+
+	for (size_t i = 0; i < tiers->n; i++) {
+		const struct rule *rule = choose(&tiers->list[i], plan);
+
+		if (!rule || rule->mode == MODE_OFF || rule->counting == COUNT_UNLIMITED)
+			continue;
+		assert(v->n_tiers < TIERS_MAX); /* config counts them */
+		v->tiers[v->n_tiers++] = (struct tier_verdict){ .tier = &tiers->list[i],
+			.rule = rule };
+	}
+}
+
+/* The refusing tier that matters most; of equal ones the first. */
+static void blame(struct verdict *v, const struct tier_verdict *tv)
+{
+	if (v->worst && tv->wait_us <= v->worst->wait_us)
+		return;
+	v->worst = tv;
+	v->wait_us = tv->wait_us;
+}
+
+static void conclude(struct decision *d, enum outcome outcome)
+{
+	d->verdict.outcome = outcome;
+	d->done(d);
+}
+
+/* A rule that admits nobody needs no counting: the verdict keeps those rules alone. */
+static bool forbid(struct decision *d)
+{
+	struct verdict *v = &d->verdict;
+	struct tier_verdict none[TIERS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->n_tiers; i++)
+		if (v->tiers[i].rule->counting == COUNT_NONE &&
+			!in_shadow(d->config, v->tiers[i].rule))
+			none[n++] = v->tiers[i];
+	if (n == 0)
+		return false;
+	memcpy(v->tiers, none, n * sizeof(none[0]));
+	v->n_tiers = n;
+	blame(v, &v->tiers[0]);
+	return true;
+}
+
+/* Whether any tier may refuse: where all are in shadow nothing may, the store's silence
+ * and the total of the fallback included. */
+static bool enforces(const struct decision *d)
+{
+	const struct verdict *v = &d->verdict;
+	bool any = false;
+
+	for (size_t i = 0; i < v->n_tiers; i++)
+		any = any || !in_shadow(d->config, v->tiers[i].rule);
+	return any;
+}
+
+/* Nobody counted: what the policy says about a silent store holds, except that local
+ * cannot be had. */
+static void decide_uncounted(struct decision *d, bool closed)
+{
+	bool refuse = closed && enforces(d);
+
+	d->verdict.n_tiers = 0;
+	d->verdict.by = DECIDED_BY_FALLBACK;
+	conclude(d, refuse ? OUTCOME_UNAVAILABLE : OUTCOME_PASS);
+}
+
+static void out_of_memory(struct decision *d)
+{
+	static struct log_gate gate;
+	uint64_t missed;
+
+	if (log_gate_open(&gate, clock_mono_us(), &missed))
+		log_error("no memory to count a request", LOG_INT("suppressed", missed));
+	decide_uncounted(d, d->config->fallback.policy == ON_ERROR_CLOSED);
+}
+
+static void read_view(struct tier_verdict *tv, const struct rate_view *view)
+{
+	tv->admitted = view->admitted;
+	tv->remaining = view->remaining;
+	tv->wait_us = view->wait_us;
+	tv->reset_us = view->reset_us;
+}
+
+/* Answers into the verdict; returns whether the request passes. */
+static bool read_answer(struct decision *d)
+{
+	struct verdict *v = &d->verdict;
+	const struct take *t = &d->take;
+	bool pass = t->admitted || !enforces(d);
+	size_t asked = 0;
+
+	v->by = t->by;
+	for (size_t i = 0; i < v->n_tiers; i++)
+		if (v->tiers[i].rule->counting == COUNT_LIMITED)
+			read_view(&v->tiers[i], &t->views[asked++]);
+	if (pass)
+		return true;
+	for (size_t i = 0; i < v->n_tiers; i++)
+		if (!v->tiers[i].admitted && !in_shadow(d->config, v->tiers[i].rule))
+			blame(v, &v->tiers[i]);
+	if (t->over_total) {
+		struct tier_verdict *total = &v->tiers[v->n_tiers++];
+
+		*total = (struct tier_verdict){ .tier = NULL };
+		read_view(total, &t->total);
+		total->admitted = false;
+		blame(v, total);
+	}
+	return false;
+}
+
+static void answered(struct take *t)
+{
+	struct decision *d = CONTAINER_OF(t, struct decision, take);
+
+	d->pending = false;
+	if (t->failed) {
+		out_of_memory(d);
+		return;
+	}
+	/* Under the policy open the store admits without having looked. */
+	if (t->closed ||
+		(t->by == DECIDED_BY_FALLBACK &&
+			d->config->fallback.policy == ON_ERROR_OPEN)) {
+		decide_uncounted(d, t->closed);
+		return;
+	}
+	conclude(d, read_answer(d) ? OUTCOME_PASS : OUTCOME_REFUSED);
+}
+
+/* What key= puts in the endpoint's place, the endpoint, or NULL for all of them. */
+static const char *place_of(
+	const struct tier *tier, const struct rule *rule, const struct endpoint *endpoint)
+{
+	if (rule->key && rule->key[0])
+		return rule->key;
+	return tier->site ? NULL : endpoint->name;
+}
+
+/* Appends the store key of one tier. */
+static struct view put_key(struct decision *d, const struct tier_verdict *tv,
+	const struct endpoint *endpoint, const struct client *client)
+{
+	struct key_parts parts = {
+		.type = tv->rule->type,
+		.user = client->user,
+		.address = view_str(client->network),
+		.place = place_of(tv->tier, tv->rule, endpoint),
+		.rule = tv->tier->id,
+	};
+	size_t before = d->keys.n;
+
+	key_put(&d->keys, d->config->store.prefix, &parts);
+	/* The address of the buffer is known when it has stopped growing. */
+	return view_of(NULL, d->keys.n - before);
+}
+
+/* An earlier ask with the key that stands last in keys, or the n behind them all. */
+static size_t find_key(const struct decision *d, struct view key)
+{
+	const char *last = d->keys.p + d->keys.n - key.n, *at = d->keys.p;
+	size_t i;
+
+	for (i = 0; i < d->take.n_tiers; i++) {
+		if (view_eq(view_of(at, d->asks[i].key.n), view_of(last, key.n)))
+			break;
+		at += d->asks[i].key.n;
+	}
+	return i;
+}
+
+static bool is_stricter(const struct take_tier *a, const struct take_tier *b)
+{
+	if (a->shadow != b->shadow)
+		return b->shadow;
+	return a->rate->count < b->rate->count;
+}
+
+/* One ask for each tier that is counted; keys lie behind one another in one buffer. Two
+ * tiers can come to one key when key= names an endpoint: that is one count, of which a
+ * request takes its cost once, and the stricter of the two speaks for both. */
+static bool prepare(
+	struct decision *d, const struct endpoint *endpoint, const struct client *client)
+{
+	struct verdict *v = &d->verdict;
+	size_t kept = 0, at = 0;
+	size_t tier_of[TIERS_MAX];
+
+	buf_reset(&d->keys);
+	for (size_t i = 0; i < v->n_tiers; i++) {
+		const struct tier_verdict tv = v->tiers[i];
+		struct take_tier ask = { .rate = &tv.rule->rate,
+			.cost = tv.rule->cost,
+			.shadow = in_shadow(d->config, tv.rule) };
+		size_t same;
+
+		if (tv.rule->counting != COUNT_LIMITED) {
+			v->tiers[kept++] = tv;
+			continue;
+		}
+		ask.key = put_key(d, &tv, endpoint, client);
+		if (!buf_ok(&d->keys))
+			return false;
+		same = find_key(d, ask.key);
+		if (same == d->take.n_tiers) {
+			d->asks[d->take.n_tiers++] = ask;
+			tier_of[same] = kept;
+			v->tiers[kept++] = tv;
+			continue;
+		}
+		d->keys.n -= ask.key.n;
+		if (is_stricter(&ask, &d->asks[same])) {
+			d->asks[same] = ask;
+			v->tiers[tier_of[same]] = tv;
+		}
+	}
+	v->n_tiers = kept;
+	for (size_t i = 0; i < d->take.n_tiers; i++) {
+		d->asks[i].key.p = d->keys.p + at;
+		at += d->asks[i].key.n;
+	}
+	return true;
+}
+
+void limit_decide(struct decision *d, struct store *s, const struct config *c,
+	const struct endpoint *endpoint, const struct client *client)
+{
+	assert(!d->pending);
+	d->config = c;
+	d->verdict = (struct verdict){ .exempt = client->exempt };
+	d->take = (struct take){ .tiers = d->asks, .done = answered };
+	if (!client->exempt && c->server.mode != MODE_OFF) {
+		gather(d, &c->site, client->plan);
+		if (endpoint)
+			gather(d, &endpoint->tiers, client->plan);
+	}
+	if (forbid(d)) {
+		conclude(d, OUTCOME_FORBIDDEN);
+		return;
+	}
+	if (!prepare(d, endpoint, client)) {
+		out_of_memory(d);
+		return;
+	}
+	if (d->take.n_tiers == 0) {
+		conclude(d, OUTCOME_PASS);
+		return;
+	}
+	d->pending = true;
+	store_take(s, &d->take);
+}
+
+void limit_cancel(struct decision *d)
+{
+	if (!d->pending)
+		return;
+	d->pending = false;
+	store_cancel(&d->take);
+}
+
+void limit_release(struct decision *d)
+{
+	limit_cancel(d);
+	buf_release(&d->keys);
+}

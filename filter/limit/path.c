@@ -1,0 +1,76 @@
+/*
+ * limit/path.c - one name for each path.
+ *
+ * Web servers and applications see through /api//eval/%73ubmit; a rule that does not
+ * would be passed over by it. Decoding comes first, so an encoded slash or dot is a
+ * slash or dot, and it comes once, so %252F stays the three characters "%2F". What
+ * applications differ about is left alone: backslashes, ";parameters", case, and a NUL
+ * byte from %00.
+ */
+#include "limit/path.h"
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+char percent_decode(struct view *in)
+{
+	char c = in->p[0];
+	int high, low;
+
+	if (c == '%' && in->n >= 3) {
+		high = hex_digit(in->p[1]);
+		low = hex_digit(in->p[2]);
+		if (high >= 0 && low >= 0) {
+			*in = view_skip(*in, 3);
+			return (char)(high << 4 | low);
+		}
+	}
+	*in = view_skip(*in, 1);
+	return c;
+}
+
+/* Joins segment to the n bytes of canonical path at p, where "" is the root, and
+ * returns the new length. segment lies behind them in the same memory. */
+static size_t join(char *p, size_t n, struct view segment)
+{
+	if (segment.n == 0 || view_eq(segment, VIEW(".")))
+		return n;
+	if (view_eq(segment, VIEW(".."))) {
+		while (n > 0 && p[--n] != '/')
+			;
+		return n;
+	}
+	p[n++] = '/';
+	memmove(p + n, segment.p, segment.n);
+	return n + segment.n;
+}
+
+void path_canonical(struct view raw, struct buf *out)
+{
+	struct view rest;
+	size_t n = 0;
+	char *p;
+
+	/* One more than the decoded bytes: where raw lacks its slash, one is added. */
+	if (!buf_reserve(out, raw.n + 1))
+		return;
+	raw = view_cut(&raw, '#');
+	p = out->p + out->n;
+	for (rest = raw; rest.n;)
+		p[++n] = percent_decode(&rest);
+	rest = view_of(p + 1, n);
+	n = 0;
+	while (rest.n)
+		n = join(p, n, view_cut(&rest, '/'));
+	if (n == 0)
+		p[n++] = '/';
+	out->n += n;
+}

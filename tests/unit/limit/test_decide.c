@@ -1,0 +1,538 @@
+/*
+ * The store is played by this file: it keeps the question and answers with what the test
+ * prepared, at once or when the test says so.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "limit/limit.h"
+
+static struct {
+	struct rate_view views[TIERS_MAX];
+	struct take answer; /* by, failed, closed, over_total, total */
+	bool later;         /* keep the question until answer_now() */
+	struct take *kept;
+	int asked, cancelled;
+	struct take_tier tiers[TIERS_MAX];
+	char keys[TIERS_MAX][128];
+	size_t n_tiers;
+} fake;
+
+static void answer_now(struct take *t)
+{
+	t->by = fake.answer.by;
+	t->failed = fake.answer.failed;
+	t->closed = fake.answer.closed;
+	t->over_total = fake.answer.over_total;
+	t->total = fake.answer.total;
+	t->admitted = !t->failed && !t->closed && !t->over_total;
+	for (size_t i = 0; i < t->n_tiers; i++) {
+		t->views[i] = fake.views[i];
+		if (!t->views[i].admitted && !t->tiers[i].shadow)
+			t->admitted = false;
+	}
+	t->done(t);
+}
+
+void store_take(struct store *s, struct take *t)
+{
+	(void)s;
+	fake.asked++;
+	fake.n_tiers = t->n_tiers;
+	for (size_t i = 0; i < t->n_tiers; i++) {
+		fake.tiers[i] = t->tiers[i];
+		cr_assert_lt(t->tiers[i].key.n, sizeof(fake.keys[0]));
+		memcpy(fake.keys[i], t->tiers[i].key.p, t->tiers[i].key.n);
+		fake.keys[i][t->tiers[i].key.n] = '\0';
+	}
+	if (fake.later)
+		fake.kept = t;
+	else
+		answer_now(t);
+}
+
+void store_cancel(struct take *t)
+{
+	cr_assert_eq(t, fake.kept);
+	fake.cancelled++;
+}
+
+static char empty[] = "", prefix[] = "rate", shared[] = "shared", paid[] = "paid",
+	    nobody[] = "nobody", login[] = "login", search[] = "search", sw60s[] = "sw60s",
+	    sw1h[] = "sw1h", tb60s[] = "tb60s", label[] = "label";
+
+static struct config config;
+static struct endpoint endpoint;
+static struct decision decision;
+static int done_calls;
+
+/* The tiers of the site and of the endpoint. */
+static struct section {
+	struct tier list[TIERS_MAX];
+	struct rule rules[TIERS_MAX][2];
+} site_section, endpoint_section;
+
+static const struct client alice = { .address = "192.0.2.7",
+	.network = "192.0.2.7",
+	.user = { "alice", 5 },
+	.plan = "default" };
+static const struct client stranger = {
+	.address = "2001:db8::7", .network = "2001:db8::/64", .plan = "anonymous"
+};
+
+static struct rule *add_rule(struct tier *t, enum rule_type type, uint64_t count)
+{
+	struct rule *r = &t->rules[t->n_rules++];
+
+	*r = (struct rule){ .rate = { RATE_SLIDING_WINDOW, count, 60000000, count },
+		.type = type,
+		.cost = 1,
+		.key = empty };
+	return r;
+}
+
+static struct tier *add_tier(struct tiers *to, struct section *in, char *id)
+{
+	struct tier *t = &in->list[to->n];
+
+	*t = (struct tier){ .id = id, .label = label, .rules = in->rules[to->n] };
+	t->site = to == &config.site;
+	to->list = in->list;
+	to->n++;
+	return t;
+}
+
+/* A new tier of the site, or of the endpoint, and its rule. */
+static struct rule *at_site(char *id, enum rule_type type, uint64_t count)
+{
+	return add_rule(add_tier(&config.site, &site_section, id), type, count);
+}
+
+static struct rule *at_endpoint(char *id, enum rule_type type, uint64_t count)
+{
+	return add_rule(add_tier(&endpoint.tiers, &endpoint_section, id), type, count);
+}
+
+/* A second rule for the endpoint's last tier. */
+static struct rule *also(enum rule_type type, uint64_t count)
+{
+	return add_rule(&endpoint.tiers.list[endpoint.tiers.n - 1], type, count);
+}
+
+static void on_done(struct decision *d)
+{
+	(void)d;
+	done_calls++;
+}
+
+static void setup(void)
+{
+	log_open(2, LOG_LEVEL_ERROR);
+	config.store.prefix = prefix;
+	endpoint.name = login;
+	decision.done = on_done;
+	fake.answer.by = DECIDED_BY_REDIS;
+	for (size_t i = 0; i < TIERS_MAX; i++)
+		fake.views[i] = (struct rate_view){ true, 10 + i, 0, 1000 };
+}
+
+static void teardown(void)
+{
+	limit_release(&decision);
+}
+
+TestSuite(decide, .init = setup, .fini = teardown);
+
+/* One decision; returns the verdict. */
+static const struct verdict *decide(const struct endpoint *e, const struct client *client)
+{
+	int before = done_calls;
+
+	limit_decide(&decision, NULL, &config, e, client);
+	cr_assert_eq(done_calls, before + !fake.later, "done is called once");
+	return &decision.verdict;
+}
+
+static void refuse(size_t tier, int64_t wait_us)
+{
+	fake.views[tier] = (struct rate_view){ false, 0, wait_us, 2 * wait_us };
+}
+
+Test(decide, the_site_is_asked_first_then_the_endpoint_in_one_question)
+{
+	static const char *const keys[] = {
+		"rate:global:{*}:sw60s",
+		"rate:ip:{192.0.2.7}:*:sw1h",
+		"rate:user:{alice}:login:sw60s",
+		"rate:ip:{192.0.2.7}:login:sw60s",
+		"rate:global:{login}:tb60s",
+	};
+	const struct verdict *v;
+
+	at_endpoint(sw60s, RULE_USER, 5);
+	at_endpoint(sw60s, RULE_IP, 100)->cost = 3;
+	at_endpoint(tb60s, RULE_GLOBAL, 300);
+	at_site(sw60s, RULE_GLOBAL, 1000);
+	at_site(sw1h, RULE_IP, 600);
+	v = decide(&endpoint, &alice);
+	cr_assert_eq(v->outcome, OUTCOME_PASS);
+	cr_assert_eq(v->by, DECIDED_BY_REDIS);
+	cr_assert_null(v->worst);
+	cr_assert_eq(fake.asked, 1);
+	cr_assert_eq(fake.n_tiers, COUNT_OF(keys));
+	cr_assert_eq(v->n_tiers, COUNT_OF(keys));
+	for (size_t i = 0; i < COUNT_OF(keys); i++) {
+		cr_expect_str_eq(fake.keys[i], keys[i]);
+		cr_expect_eq(v->tiers[i].remaining, 10 + i);
+		cr_expect(v->tiers[i].admitted);
+	}
+	cr_expect_eq(fake.tiers[3].cost, 3);
+	cr_expect_eq(fake.tiers[3].rate->count, 100);
+	cr_expect_eq(v->tiers[0].tier, &config.site.list[0]);
+	cr_expect_eq(v->tiers[4].tier, &endpoint.tiers.list[2]);
+	cr_expect_eq(v->tiers[4].rule, &endpoint.tiers.list[2].rules[0]);
+
+	/* Nothing matched: the site's tiers alone. */
+	decide(NULL, &stranger);
+	cr_expect_eq(fake.n_tiers, 2);
+	cr_expect_str_eq(fake.keys[1], "rate:ip:{2001%3Adb8%3A%3A%2F64}:*:sw1h");
+}
+
+Test(decide, who_meets_no_tier_passes_at_once)
+{
+	struct endpoint free_for_all = { .name = search };
+	struct client friend = alice;
+	const struct verdict *v;
+
+	at_endpoint(sw60s, RULE_USER, 5);
+	friend.exempt = true;
+	v = decide(&endpoint, &friend);
+	cr_expect(v->exempt);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	cr_expect_eq(v->by, DECIDED_BY_NONE);
+	cr_expect_eq(v->n_tiers, 0);
+
+	v = decide(&free_for_all, &alice);
+	cr_expect(!v->exempt);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	v = decide(NULL, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	config.server.mode = MODE_OFF;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	cr_expect_eq(v->by, DECIDED_BY_NONE);
+	cr_expect_eq(fake.asked, 0);
+}
+
+Test(decide, the_plan_chooses_the_rule)
+{
+	struct client customer = alice;
+	struct rule *rule;
+
+	at_endpoint(sw60s, RULE_USER, 60)->plan = paid;
+	also(RULE_USER, 5);
+	at_endpoint(sw1h, RULE_USER, 7)->plan = nobody;
+	also(RULE_USER, 8)->plan = paid;
+	rule = at_endpoint(sw60s, RULE_IP, 1);
+	rule->plan = paid;
+	rule->counting = COUNT_UNLIMITED;
+	also(RULE_IP, 9);
+
+	customer.plan = paid;
+	decide(&endpoint, &customer);
+	cr_assert_eq(fake.n_tiers, 2);
+	cr_expect_eq(fake.tiers[0].rate->count, 60);
+	cr_expect_eq(fake.tiers[1].rate->count, 8);
+
+	decide(&endpoint, &alice);
+	cr_assert_eq(fake.n_tiers, 2, "no rule for the plan and none for all: no tier");
+	cr_expect_eq(fake.tiers[0].rate->count, 5);
+	cr_expect_eq(fake.tiers[1].rate->count, 9);
+}
+
+Test(decide, rules_that_are_off_or_unlimited_are_not_asked)
+{
+	const struct verdict *v;
+	struct rule *rule;
+
+	at_endpoint(sw60s, RULE_USER, 5)->mode = MODE_OFF;
+	at_endpoint(sw1h, RULE_USER, 5)->counting = COUNT_UNLIMITED;
+	rule = at_endpoint(tb60s, RULE_USER, 5);
+	rule->counting = COUNT_NONE;
+	rule->mode = MODE_OFF;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	cr_expect_eq(v->n_tiers, 0);
+	cr_expect_eq(fake.asked, 0);
+}
+
+Test(decide, a_key_takes_the_endpoints_place)
+{
+	at_endpoint(sw60s, RULE_USER, 5)->key = shared;
+	at_endpoint(sw60s, RULE_GLOBAL, 5)->key = shared;
+	decide(&endpoint, &stranger);
+	cr_expect_str_eq(fake.keys[0], "rate:user:{ip/2001%3Adb8%3A%3A%2F64}:shared:sw60s");
+	cr_expect_str_eq(fake.keys[1], "rate:global:{shared}:sw60s");
+	endpoint.name = search;
+	decide(&endpoint, &alice);
+	cr_expect_str_eq(fake.keys[0], "rate:user:{alice}:shared:sw60s");
+	cr_expect_str_eq(fake.keys[1], "rate:global:{shared}:sw60s", "one count for both");
+}
+
+Test(decide, two_tiers_that_come_to_one_key_are_charged_once_by_the_stricter)
+{
+	const struct verdict *v;
+	struct rule *rule;
+
+	at_endpoint(sw60s, RULE_IP, 9);
+	at_endpoint(sw60s, RULE_USER, 5);
+	at_endpoint(sw60s, RULE_IP, 7)->key = login;
+	rule = at_endpoint(sw60s, RULE_IP, 1);
+	rule->key = login;
+	rule->mode = MODE_SHADOW;
+	v = decide(&endpoint, &alice);
+	cr_assert_eq(fake.n_tiers, 2);
+	cr_expect_str_eq(fake.keys[0], "rate:ip:{192.0.2.7}:login:sw60s");
+	cr_expect_str_eq(fake.keys[1], "rate:user:{alice}:login:sw60s");
+	cr_expect_eq(fake.tiers[0].rate->count, 7);
+	cr_expect_eq(v->n_tiers, 2);
+	cr_expect_eq(v->tiers[0].tier, &endpoint.tiers.list[2]);
+	cr_expect_eq(v->tiers[1].tier, &endpoint.tiers.list[1]);
+}
+
+Test(decide, the_longest_wait_is_what_the_client_is_told)
+{
+	const struct verdict *v;
+
+	at_endpoint(sw60s, RULE_USER, 5);
+	at_endpoint(sw1h, RULE_USER, 50);
+	at_endpoint(tb60s, RULE_USER, 50);
+	at_endpoint(sw60s, RULE_IP, 7)->mode = MODE_SHADOW;
+	refuse(0, 30000000);
+	refuse(1, 1800000000);
+	refuse(3, 9900000000);
+	v = decide(&endpoint, &alice);
+	cr_assert_eq(v->outcome, OUTCOME_REFUSED);
+	cr_assert_eq(v->worst, &v->tiers[1], "a longer wait in shadow is nobody's");
+	cr_assert_eq(v->wait_us, 1800000000);
+	cr_expect(!v->tiers[0].admitted);
+	cr_expect(v->tiers[2].admitted);
+	cr_expect_eq(v->tiers[2].remaining, 12);
+	cr_expect_eq(v->tiers[1].wait_us, 1800000000);
+	cr_expect_eq(v->tiers[1].reset_us, 3600000000);
+
+	refuse(1, 30000000);
+	v = decide(&endpoint, &alice);
+	cr_assert_eq(v->worst, &v->tiers[0], "of equals the first");
+}
+
+Test(decide, shadow_changes_no_outcome)
+{
+	const struct verdict *v;
+
+	at_endpoint(sw60s, RULE_USER, 5)->mode = MODE_SHADOW;
+	at_endpoint(sw60s, RULE_IP, 5);
+	refuse(0, 30000000);
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	cr_expect_null(v->worst);
+	cr_expect(!v->tiers[0].admitted, "but it says so");
+	cr_expect(fake.tiers[0].shadow);
+	cr_expect(!fake.tiers[1].shadow);
+
+	config.server.mode = MODE_SHADOW;
+	refuse(1, 30000000);
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	cr_expect(fake.tiers[1].shadow);
+	cr_expect(!v->tiers[1].admitted);
+}
+
+Test(decide, count_zero_forbids_without_asking)
+{
+	const struct verdict *v;
+	struct rule *rule;
+
+	at_endpoint(sw60s, RULE_USER, 5);
+	rule = at_endpoint(sw1h, RULE_USER, 1);
+	rule->counting = COUNT_NONE;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_FORBIDDEN);
+	cr_expect_eq(v->by, DECIDED_BY_NONE);
+	cr_expect_eq(fake.asked, 0);
+	cr_assert_eq(v->n_tiers, 1, "the rule that forbids, no other");
+	cr_assert_eq(v->worst, &v->tiers[0]);
+	cr_expect_eq(v->worst->tier, &endpoint.tiers.list[1]);
+	cr_expect_eq(v->wait_us, 0);
+
+	/* In shadow it says what it would have done, and the others are asked. */
+	rule->mode = MODE_SHADOW;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	cr_expect_eq(fake.n_tiers, 1);
+	cr_assert_eq(v->n_tiers, 2);
+	cr_expect(v->tiers[0].admitted);
+	cr_expect(!v->tiers[1].admitted);
+
+	rule->mode = MODE_ENFORCE;
+	config.server.mode = MODE_SHADOW;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+
+	config.server.mode = MODE_ENFORCE;
+	rule->plan = nobody;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS, "it is for another plan");
+}
+
+Test(decide, answers_find_their_tiers_past_one_that_was_not_asked)
+{
+	const struct verdict *v;
+	struct rule *rule;
+
+	rule = at_endpoint(sw1h, RULE_USER, 1);
+	rule->counting = COUNT_NONE;
+	rule->mode = MODE_SHADOW;
+	at_endpoint(sw60s, RULE_USER, 5);
+	at_endpoint(sw60s, RULE_IP, 5);
+	refuse(1, 5000000);
+	v = decide(&endpoint, &alice);
+	cr_assert_eq(v->outcome, OUTCOME_REFUSED);
+	cr_expect_eq(v->worst, &v->tiers[2]);
+	cr_expect(v->tiers[1].admitted);
+}
+
+Test(decide, the_total_of_the_fallback_can_be_the_one_that_refuses)
+{
+	const struct verdict *v;
+	struct rule *rule = at_endpoint(sw60s, RULE_USER, 5);
+
+	fake.answer.by = DECIDED_BY_FALLBACK;
+	fake.answer.over_total = true;
+	fake.answer.total = (struct rate_view){ false, 0, 2000, 1000000 };
+	v = decide(&endpoint, &alice);
+	cr_assert_eq(v->outcome, OUTCOME_REFUSED);
+	cr_assert_eq(v->by, DECIDED_BY_FALLBACK);
+	cr_assert_eq(v->n_tiers, 2);
+	cr_assert_eq(v->worst, &v->tiers[1]);
+	cr_expect_null(v->worst->tier);
+	cr_expect_null(v->worst->rule);
+	cr_expect_eq(v->wait_us, 2000);
+
+	rule->mode = MODE_SHADOW;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS, "nothing refuses where all is shadow");
+	cr_expect_eq(v->n_tiers, 1);
+	cr_expect_null(v->worst);
+}
+
+Test(decide, a_full_question_and_the_total_fit)
+{
+	static char ids[TIERS_MAX][2];
+	const struct verdict *v;
+
+	for (int i = 0; i < TIERS_MAX; i++) {
+		ids[i][0] = (char)('a' + i);
+		at_endpoint(ids[i], RULE_IP, 5);
+	}
+	fake.answer.over_total = true;
+	fake.answer.total.wait_us = 1;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(fake.n_tiers, TIERS_MAX);
+	cr_expect_eq(v->n_tiers, TIERS_MAX + 1);
+	cr_expect_eq(v->outcome, OUTCOME_REFUSED);
+	cr_expect_str_eq(fake.keys[0], "rate:ip:{192.0.2.7}:login:a");
+	cr_expect_str_eq(fake.keys[TIERS_MAX - 1], "rate:ip:{192.0.2.7}:login:p");
+}
+
+Test(decide, a_store_that_cannot_count_is_answered_by_policy)
+{
+	static const struct {
+		enum on_error policy;
+		bool failed, closed;
+		enum rule_mode mode;
+		enum outcome outcome;
+	} rows[] = {
+		{ ON_ERROR_CLOSED, false, true, MODE_ENFORCE, OUTCOME_UNAVAILABLE },
+		{ ON_ERROR_CLOSED, false, true, MODE_SHADOW, OUTCOME_PASS },
+		{ ON_ERROR_CLOSED, true, false, MODE_ENFORCE, OUTCOME_UNAVAILABLE },
+		{ ON_ERROR_CLOSED, true, false, MODE_SHADOW, OUTCOME_PASS },
+		{ ON_ERROR_LOCAL, true, false, MODE_ENFORCE, OUTCOME_PASS },
+		{ ON_ERROR_OPEN, true, false, MODE_ENFORCE, OUTCOME_PASS },
+		{ ON_ERROR_OPEN, false, false, MODE_ENFORCE, OUTCOME_PASS },
+	};
+
+	at_endpoint(sw60s, RULE_USER, 5);
+	fake.answer.by = DECIDED_BY_FALLBACK;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		const struct verdict *v;
+
+		config.fallback.policy = rows[i].policy;
+		config.server.mode = rows[i].mode;
+		fake.answer.failed = rows[i].failed;
+		fake.answer.closed = rows[i].closed;
+		v = decide(&endpoint, &alice);
+		cr_expect_eq(v->outcome, rows[i].outcome, "row %zu", i);
+		cr_expect_eq(v->by, DECIDED_BY_FALLBACK);
+		cr_expect_eq(v->n_tiers, 0, "nobody counted, so nothing is left to tell");
+		cr_expect_null(v->worst);
+	}
+}
+
+Test(decide, the_local_table_refuses_like_any_store)
+{
+	const struct verdict *v;
+
+	at_endpoint(sw60s, RULE_USER, 5);
+	fake.answer.by = DECIDED_BY_FALLBACK;
+	refuse(0, 5000000);
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_REFUSED);
+	cr_expect_eq(v->by, DECIDED_BY_FALLBACK);
+	cr_expect_eq(v->worst, &v->tiers[0]);
+}
+
+Test(decide, an_answer_may_come_later_or_not_at_all)
+{
+	at_endpoint(sw60s, RULE_USER, 5);
+	fake.later = true;
+	decide(&endpoint, &alice);
+	cr_assert_eq(done_calls, 0);
+	refuse(0, 7000000);
+	answer_now(fake.kept);
+	cr_assert_eq(done_calls, 1);
+	cr_assert_eq(decision.verdict.outcome, OUTCOME_REFUSED);
+	limit_cancel(&decision);
+	cr_assert_eq(fake.cancelled, 0, "nothing is pending any more");
+
+	decide(&endpoint, &alice);
+	limit_cancel(&decision);
+	limit_release(&decision);
+	cr_assert_eq(fake.cancelled, 1);
+	cr_assert_eq(done_calls, 1);
+}
+
+static void free_decision(struct decision *d)
+{
+	limit_release(d);
+	free(d);
+	done_calls++;
+}
+
+Test(decide, the_decision_may_be_gone_when_done_returns)
+{
+	struct rule *rule = at_endpoint(sw60s, RULE_USER, 5);
+
+	for (int i = 0; i < 4; i++) {
+		struct decision *d = calloc(1, sizeof(*d));
+
+		cr_assert_not_null(d);
+		d->done = free_decision;
+		fake.answer.failed = i == 2;
+		if (i == 3)
+			rule->counting = COUNT_NONE;
+		limit_decide(d, NULL, &config, i == 1 ? NULL : &endpoint, &alice);
+	}
+	cr_assert_eq(done_calls, 4);
+}
