@@ -331,6 +331,43 @@ Test(take, on_its_own_clock_no_key_is_ever_without_a_lifetime)
 	cr_assert_gt(admitted, 10u);
 }
 
+/* The one thing a refusal may write: stamps too far ahead are moved, once. */
+Test(take, a_clock_far_back_is_mended_once_and_waits_stay_short)
+{
+	static const struct rate rates[] = {
+		{ RATE_SLIDING_WINDOW, 5, 60 * S, 5 },
+		{ RATE_SLIDING_WINDOW, 500, 60 * S, 500 },
+		{ RATE_TOKEN_BUCKET, 60, 60 * S, 60 },
+	};
+	const int64_t later = NOW + 3600 * S;
+
+	for (size_t i = 0; i < COUNT_OF(rates); i++) {
+		struct rate narrow = window(1, 4000 * S), r = rates[i];
+		struct take_tier tiers[] = {
+			{ .key = VIEW("k"), .rate = &r, .cost = r.count },
+			{ .key = VIEW("narrow"), .rate = &narrow, .cost = 1 },
+		};
+		struct rate_view views[2];
+		struct state before;
+		long long ttl;
+
+		cr_assert(take(tiers, 2, later, views));
+		before = state_of(tiers[0].key);
+		/* Refused by itself, and by the other tier too. */
+		cr_assert_not(take(tiers, 2, NOW, views));
+		cr_assert_eq(views[0].wait_us, 60 * S, "row %zu", i);
+		cr_assert_not(unchanged(tiers[0].key, before));
+		ttl = number("PTTL %s", "k");
+		cr_assert(ttl > 59000 && ttl <= 60001, "row %zu: %lld", i, ttl);
+		before = state_of(tiers[0].key);
+		cr_assert_not(take(tiers, 2, NOW, views));
+		cr_assert(unchanged(tiers[0].key, before));
+		cr_assert_not(take(tiers, 1, NOW + 60 * S - 1, views));
+		cr_assert(take(tiers, 1, NOW + 60 * S, views));
+		freeReplyObject(redisCommand(server.redis, "FLUSHALL"));
+	}
+}
+
 /* What a key may weigh: ten bytes an accepted event, and a constant. */
 static void assert_light(const char *key, long long events)
 {
