@@ -1,0 +1,30 @@
+/*
+ * ctl/check.c - weirctl check: would weir start with this configuration?
+ *
+ * Mistakes and notices go to standard error, what is in force to standard output, so
+ * that a script can look at the one and a person at both.
+ */
+#include <stdio.h>
+
+#include "config/config.h"
+#include "ctl/ctl.h"
+
+int command_check(struct ctl *ctl, int argc, char **argv)
+{
+	int status = ctl_plain_options(ctl, argc, argv, false);
+	struct buf messages = { 0 }, summary = { 0 };
+	struct config *c = NULL;
+
+	if (status != CTL_OK)
+		return status;
+	if (!config_load(ctl->config, &c, &messages))
+		status = CTL_FAILED;
+	fwrite(messages.p ? messages.p : "", 1, messages.n, stderr);
+	buf_release(&messages);
+	if (status == CTL_OK) {
+		config_summary(c, &summary);
+		status = ctl_print(&summary);
+	}
+	config_unref(c);
+	return status;
+}
