@@ -34,6 +34,7 @@ struct pattern_glob {
 
 struct pattern_node {
 	struct table_node link;     /* in the parent's literals, keyed by the segment */
+	char *text;                 /* that segment; NULL when not a literal */
 	struct table literals;      /* of pattern_node by link */
 	struct pattern_node *named; /* {name} */
 	struct pattern_glob *globs;
@@ -56,6 +57,12 @@ struct pattern_host {
 struct pattern_text {
 	const char *match, *host, *query;
 };
+
+/* Most segments of a path: what walks the trie may go down as deep. */
+#define PATTERN_SEGMENTS_MAX 64
+
+/* True when path is canonical. Else says why and what would be. */
+bool pattern_path_check(struct view path, struct buf *why);
 
 struct pattern_index *pattern_index_new(void);
 void pattern_index_free(struct pattern_index *ix);

@@ -1,0 +1,33 @@
+/*
+ * config/kinds.h - what sorts of values options have.
+ */
+#ifndef WEIR_CONFIG_KINDS_H
+#define WEIR_CONFIG_KINDS_H
+
+#include "config/options.h"
+
+struct option_kind {
+	const char *form; /* how the reference writes it */
+	bool (*read)(const struct option *o, void *field, size_t *n, struct view value,
+		struct buf *why);
+	/* Frees the field's contents; NULL when there are none. */
+	void (*release)(void *field, size_t *n);
+};
+
+/* For readers: keep a copy of value in the char * at field. */
+bool kind_keep_text(void *field, struct view value, struct buf *why);
+void kind_release_text(void *field, size_t *n);
+/* Room for one more element of size bytes in the list at field, which has n. The
+ * caller counts it. NULL when memory is out. */
+void *kind_list_room(void *field, size_t n, size_t size, struct buf *why);
+void kind_release_list(void *field, size_t *n);
+
+/* kinds.c */
+extern const struct option_kind kind_number, kind_workers, kind_size, kind_ms, kind_bool,
+	kind_enum, kind_mode, kind_rate;
+extern const struct option_kind kind_text, kind_sentence, kind_name, kind_path, kind_prefix,
+	kind_texts;
+/* kinds_net.c */
+extern const struct option_kind kind_control, kind_addresses, kind_networks, kind_redis;
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * config/load.c - from files to a snapshot.
+ *
+ * weir.ini is read whole, then the files it names, so that an endpoint finds every
+ * backend. A mistake ends nothing: what can still be read is read, and what would only
+ * follow from a mistake is not told.
+ */
+#include "config/load.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "config/pattern.h"
+
+/* For what weir.ini leaves out. False when memory is out. */
+static bool set_defaults(struct load *l)
+{
+	const char *section = "";
+
+	for (size_t i = 0; i < options_n; i++) {
+		if (options[i].flags & OPT_NAMED ||
+			strcmp(options[i].section, section) == 0)
+			continue;
+		section = options[i].section;
+		if (!options_default(view_str(section), &l->places, l->lines))
+			return false;
+	}
+	return true;
+}
+
+/* glob() has no place for a pointer of ours. */
+static _Thread_local int glob_errno;
+static int on_glob_error(const char *path, int err)
+{
+	(void)path;
+	/* A directory that is not there has no files in it. */
+	if (err == ENOENT || err == ENOTDIR)
+		return 0;
+	glob_errno = err;
+	return 1;
+}
+
+/* The pattern as glob() is to see it: relative to the directory of weir.ini, in which
+ * no byte is special. */
+static bool full_pattern(const char *main_file, const char *pattern, struct buf *out)
+{
+	const char *slash = strrchr(main_file, '/');
+
+	if (pattern[0] != '/') {
+		for (const char *p = main_file; slash && p <= slash; p++) {
+			if (strchr("*?[\\", *p))
+				buf_add_byte(out, '\\');
+			buf_add_byte(out, *p);
+		}
+	}
+	buf_add_str(out, pattern);
+	return buf_str(out) != NULL;
+}
+
+static bool is_read_already(const struct load *l, const char *file)
+{
+	for (size_t i = 0; i < l->config->n_files; i++) {
+		if (strcmp(l->config->files[i], file) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_main_file(const struct load *l, const char *file)
+{
+	struct stat a, b;
+
+	return stat(file, &a) == 0 && stat(l->config->file, &b) == 0 &&
+		a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static int by_name(const void *left, const void *right)
+{
+	return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static void load_found(struct load *l, struct place at, const char *pattern, glob_t *found)
+{
+	/* Not glob()'s own order, which is that of the locale. */
+	qsort(found->gl_pathv, found->gl_pathc, sizeof(*found->gl_pathv), by_name);
+	for (size_t i = 0; i < found->gl_pathc; i++) {
+		const char *file = found->gl_pathv[i];
+
+		if (is_main_file(l, file))
+			mistake_value(l->m, at, "server.endpoints", view_str(pattern),
+				"is also the main file; keep endpoints in a directory of "
+				"their "
+				"own");
+		else if (!is_read_already(l, file))
+			load_file(l, file, false);
+	}
+}
+
+static void load_endpoints(struct load *l, const char *pattern)
+{
+	struct place at = load_place(l, "server", "endpoints");
+	struct buf full = { 0 };
+	glob_t found = { 0 };
+	int rc = GLOB_NOSPACE;
+
+	if (full_pattern(l->config->file, pattern, &full))
+		rc = glob(full.p, GLOB_NOSORT, on_glob_error, &found);
+	switch (rc) {
+	case 0: load_found(l, at, pattern, &found); break;
+	case GLOB_NOMATCH:
+		/* A directory may be empty; a file that is named has to be there. */
+		if (!strpbrk(pattern, "*?["))
+			mistake_value(l->m, at, "server.endpoints", view_str(pattern),
+				"does not exist; write the name of a file, relative to "
+				"this one");
+		break;
+	case GLOB_ABORTED:
+		mistake_value(l->m, at, "server.endpoints", view_str(pattern),
+			"cannot be searched (%s); let weir read the directory",
+			strerror(glob_errno));
+		break;
+	default: l->m->no_memory = true;
+	}
+	globfree(&found);
+	buf_release(&full);
+}
+
+static void load_all(struct load *l)
+{
+	if (!load_file(l, l->config->file, true))
+		return;
+	if (!set_defaults(l)) {
+		l->m->no_memory = true;
+		return;
+	}
+	if (l->draft.backend)
+		l->config->server.backend = load_find_backend(l,
+			load_place(l, "server", "backend"), "server.backend",
+			l->draft.backend);
+	for (size_t i = 0; i < l->draft.n_endpoints; i++)
+		load_endpoints(l, l->draft.endpoints[i]);
+	load_check(l);
+}
+
+static struct config *config_new(const char *file)
+{
+	struct config *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	atomic_init(&c->refs, 1);
+	c->file = strdup(file);
+	c->patterns = pattern_index_new();
+	if (!c->file || !c->patterns) {
+		config_unref(c);
+		return NULL;
+	}
+	return c;
+}
+
+bool config_load(const char *file, struct config **out, struct buf *messages)
+{
+	struct mistakes mistakes = { 0 };
+	struct load load = { .config = config_new(file), .m = &mistakes };
+	bool ok = false;
+
+	if (load.config)
+		load_all(&load);
+	if (!load.config || mistakes.no_memory) {
+		buf_addf(messages, "%s: memory is out\n", file);
+		goto out;
+	}
+	mistakes_write(&mistakes, load.config->files, load.config->n_files, messages);
+	ok = mistakes.errors == 0;
+out:
+	if (ok)
+		*out = load.config;
+	else
+		config_unref(load.config);
+	options_release(IN_DRAFT, &load.draft);
+	mistakes_release(&mistakes);
+	return ok;
+}

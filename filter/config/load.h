@@ -1,0 +1,53 @@
+/*
+ * config/load.h - the state of a load, between load.c, sections.c and checks.c only.
+ */
+#ifndef WEIR_CONFIG_LOAD_H
+#define WEIR_CONFIG_LOAD_H
+
+#include "config/config.h"
+#include "config/ini.h"
+#include "config/options.h"
+
+struct rule_list {
+	struct rule *list;
+	size_t n;
+	bool bad; /* one of them was a mistake */
+};
+
+struct load {
+	struct config *config;
+	struct draft draft;
+	struct mistakes *m;
+	unsigned lines[OPTIONS_MAX]; /* where each option of weir.ini stood first, or 0 */
+
+	/* The file that is read now. */
+	const char *file; /* in config.files */
+	bool is_main;
+	bool any_section;
+	struct rule_list rules; /* of its [site] or [endpoint] */
+	unsigned rules_line;    /* where that section begins, or 0 */
+
+	/* The section that is read now. */
+	struct option_places places;
+	char kind[INI_SECTION_MAX + 1];      /* "" before the first */
+	unsigned section_lines[OPTIONS_MAX]; /* of one with a name */
+	unsigned section_line;
+	struct backend backend;
+
+	/* The endpoint of this file. */
+	char *endpoint_name; /* NULL: none */
+	struct endpoint_text endpoint;
+};
+
+/* sections.c: reads one file into l. False when it cannot be read at all. */
+bool load_file(struct load *l, const char *file, bool is_main);
+
+/* checks.c: what the options and files have to say to each other. */
+void load_check(struct load *l);
+/* Where an option of weir.ini stood; line 0 when it was not given. */
+struct place load_place(const struct load *l, const char *section, const char *name);
+/* The backend of that name. Tells when there is none. */
+const struct backend *load_find_backend(
+	struct load *l, struct place at, const char *subject, const char *name);
+
+#endif

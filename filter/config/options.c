@@ -1,0 +1,406 @@
+#include "config/options.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "config/kinds.h"
+
+/* Where a field is. */
+#define CONFIG(field)   IN_CONFIG, offsetof(struct config, field)
+#define DRAFT(field)    IN_DRAFT, offsetof(struct draft, field)
+#define BACKEND(field)  IN_BACKEND, offsetof(struct backend, field)
+#define ENDPOINT(field) IN_ENDPOINT, offsetof(struct endpoint_text, field)
+/* What sort of value it holds: kind, length of a list, words, bounds. */
+#define KIND(kind, lo, hi) &kind_##kind, 0, NULL, lo, hi
+#define LIST(kind, n_at)   &kind_##kind, n_at, NULL, 0, 0
+#define WORDS(words)       &kind_enum, 0, words, 0, 0
+#define RELOAD             OPT_RELOAD
+#define RESTART            0
+
+#define MINUTE (60 * 1000)
+#define HOUR   (60 * MINUTE)
+#define DAY    (24 * UINT64_C(60) * MINUTE)
+#define KIB    (UINT64_C(1) << 10)
+#define MIB    (UINT64_C(1) << 20)
+#define GIB    (UINT64_C(1) << 30)
+
+static const struct option_word modes[] = { { "enforce", MODE_ENFORCE },
+	{ "shadow", MODE_SHADOW }, { "off", MODE_OFF }, { 0 } };
+static const struct option_word stores[] = { { "redis", STORE_REDIS },
+	{ "memory", STORE_MEMORY }, { 0 } };
+static const struct option_word policies[] = { { "local", ON_ERROR_LOCAL },
+	{ "open", ON_ERROR_OPEN }, { "closed", ON_ERROR_CLOSED }, { 0 } };
+static const struct option_word users[] = { { "none", USER_NONE },
+	{ "remote_user", USER_REMOTE_USER }, { 0 } };
+static const struct option_word levels[] = { { "error", LOG_LEVEL_ERROR },
+	{ "warning", LOG_LEVEL_WARNING }, { "notice", LOG_LEVEL_NOTICE },
+	{ "info", LOG_LEVEL_INFO }, { "debug", LOG_LEVEL_DEBUG }, { 0 } };
+static const struct option_word requests[] = { { "none", LOG_REQUESTS_NONE },
+	{ "refused", LOG_REQUESTS_REFUSED }, { "all", LOG_REQUESTS_ALL }, { 0 } };
+
+/* clang-format off */
+const struct option options[] = {
+	{ "server", "listen", CONFIG(server.listen),
+	  LIST(addresses, offsetof(struct config, server.n_listen)), NULL,
+	  RESTART | OPT_REPEATS,
+	  "Where web servers connect: unix:/path or tcp:host:port. Without one weir serves "
+	  "on descriptor 0, as web servers and systemd start it." },
+	{ "server", "socket_mode", CONFIG(server.socket_mode), KIND(mode, 0, 0777), "0660",
+	  RESTART,
+	  "Permissions of unix sockets. Who may write to one may send requests in "
+	  "anybody's name." },
+	{ "server", "socket_user", CONFIG(server.socket_user), KIND(name, 0, 32), "", RESTART,
+	  "Owner of unix sockets; empty leaves the one weir runs as." },
+	{ "server", "socket_group", CONFIG(server.socket_group), KIND(name, 0, 32), "",
+	  RESTART,
+	  "Group of unix sockets, such as the web server's; empty leaves weir's own." },
+	{ "server", "backlog", CONFIG(server.backlog), KIND(number, 1, 65535), "511", RESTART,
+	  "Connections that may wait to be accepted; the kernel may allow fewer." },
+	{ "server", "workers", CONFIG(server.workers), KIND(workers, 1, 256), "auto", RESTART,
+	  "Threads that serve; auto is one per core." },
+	{ "server", "endpoints", DRAFT(endpoints),
+	  LIST(texts, offsetof(struct draft, n_endpoints)), "endpoints.d/*.ini",
+	  RELOAD | OPT_REPEATS,
+	  "Files with one endpoint each, read in the order of their names; relative to "
+	  "this file." },
+	{ "server", "backend", DRAFT(backend), KIND(name, 1, 64), NULL, RELOAD,
+	  "Backend of requests that no endpoint matches, and of endpoints that name none. "
+	  "Without one the former get 404." },
+	{ "server", "mode", CONFIG(server.mode), WORDS(modes), "enforce", RELOAD,
+	  "shadow counts and reports, and refuses nobody; off does not count. Holds for "
+	  "all rules." },
+	{ "server", "head_limit", CONFIG(server.head_limit), KIND(size, 4 * KIB, 16 * MIB),
+	  "64K", RELOAD,
+	  "Largest head of a request, all parameters together; larger ones get 431." },
+	{ "server", "head_timeout", CONFIG(server.head_timeout_ms), KIND(ms, 100, HOUR), "10s",
+	  RELOAD,
+	  "Longest wait for a whole head after its first byte." },
+	{ "server", "body_limit", CONFIG(server.body_limit), KIND(size, 0, 1024 * GIB), "64M",
+	  RELOAD,
+	  "Largest request body; larger ones get 413." },
+	{ "server", "body_timeout", CONFIG(server.body_timeout_ms), KIND(ms, 100, DAY), "60s",
+	  RELOAD,
+	  "Longest wait between two pieces of a request body." },
+	{ "server", "send_timeout", CONFIG(server.send_timeout_ms), KIND(ms, 100, DAY), "60s",
+	  RELOAD,
+	  "Longest wait for the web server to take another piece of an answer." },
+	{ "server", "spool_memory", CONFIG(server.spool_memory), KIND(size, 0, GIB), "64K",
+	  RELOAD,
+	  "Part of a request body kept in memory; what is larger goes to a file." },
+	{ "server", "spool_dir", CONFIG(server.spool_dir), KIND(path, 0, 0), "/var/tmp",
+	  RELOAD,
+	  "Directory of those files, which have no name there. Not a memory file system." },
+	{ "server", "drain_timeout", CONFIG(server.drain_timeout_ms), KIND(ms, 0, HOUR), "30s",
+	  RELOAD,
+	  "After an answer given early: longest reading on of a body nobody wants, so that "
+	  "the web server sees the answer." },
+	{ "server", "stop_timeout", CONFIG(server.stop_timeout_ms), KIND(ms, 0, DAY), "30s",
+	  RELOAD,
+	  "After SIGTERM: longest wait for requests that are being served." },
+	{ "server", "control", CONFIG(server.control), KIND(control, 0, 0),
+	  "unix:/run/weir/control.sock", RESTART,
+	  "Socket for weirctl and weir-status; empty for none." },
+	{ "server", "control_group", CONFIG(server.control_group), KIND(name, 0, 32), "",
+	  RESTART,
+	  "Group whose members may use the control socket; empty leaves weir's own." },
+
+	{ "store", "type", CONFIG(store.type), WORDS(stores), "redis", RESTART,
+	  "Where limits are counted: redis, or memory, which counts in each process alone "
+	  "and forgets on restart." },
+	{ "store", "url", IN_CONFIG, 0, KIND(redis, 0, 0), "redis://127.0.0.1:6379/0", RELOAD,
+	  "Redis: redis://[user:password@]host[:port][/db] or unix:///path[?db=N]." },
+	{ "store", "timeout", CONFIG(store.timeout_ms), KIND(ms, 1, MINUTE), "50ms", RELOAD,
+	  "Longest wait for an answer from Redis before the fallback decides." },
+	{ "store", "prefix", CONFIG(store.prefix), KIND(name, 1, 64), "rate", RELOAD,
+	  "First part of every key in Redis." },
+	{ "store", "memory", CONFIG(store.memory), KIND(size, MIB, 64 * GIB), "64M", RESTART,
+	  "Most memory for counting in the process; beyond it the entry idle longest is "
+	  "forgotten." },
+
+	{ "fallback", "policy", CONFIG(fallback.policy), WORDS(policies), "local", RELOAD,
+	  "When Redis does not answer: local counts in each process, open lets everybody "
+	  "pass, closed refuses everybody with 503." },
+	{ "fallback", "rate", CONFIG(fallback.rate), KIND(rate, 0, 0), "1000/s", RELOAD,
+	  "With policy = local: requests this process passes in all." },
+	{ "fallback", "instances", CONFIG(fallback.instances), KIND(number, 1, 10000), "1",
+	  RELOAD,
+	  "With policy = local: how many processes share the load; each takes that part "
+	  "of every count." },
+
+	{ "client", "trusted_proxies", CONFIG(client.trusted_proxies), KIND(networks, 0, 0), "",
+	  RELOAD | OPT_REPEATS,
+	  "Networks whose X-Forwarded-For and Forwarded are believed." },
+	{ "client", "ipv6_prefix", CONFIG(client.ipv6_prefix), KIND(number, 1, 128), "64",
+	  RELOAD,
+	  "Bits of an IPv6 address that tell clients apart." },
+	{ "client", "user", CONFIG(client.user), WORDS(users), "none", RELOAD,
+	  "Who the user is: remote_user, where the web server has verified it; with none "
+	  "rules of type=user count by address." },
+
+	{ "allow", "networks", CONFIG(allow.networks), KIND(networks, 0, 0), "",
+	  RELOAD | OPT_REPEATS,
+	  "Networks that meet no limit at all." },
+
+	{ "reply", "message", CONFIG(reply.message), KIND(sentence, 1, 1000),
+	  "Too many requests, retry in {retry_after} seconds", RELOAD,
+	  "The message of a refusal. A comment behind it would be part of it." },
+	{ "reply", "rate_limit_fields", CONFIG(reply.rate_limit_fields), KIND(bool, 0, 0),
+	  "yes", RELOAD,
+	  "Whether answers carry RateLimit and RateLimit-Policy." },
+
+	{ "log", "level", CONFIG(log.level), WORDS(levels), "notice", RELOAD,
+	  "Least urgent lines that are written." },
+	{ "log", "requests", CONFIG(log.requests), WORDS(requests), "refused", RELOAD,
+	  "Requests that get a line each." },
+
+	{ "backend", "fastcgi", BACKEND(addrs), LIST(addresses, offsetof(struct backend, n_addrs)),
+	  NULL, RELOAD | OPT_REPEATS | OPT_NAMED,
+	  "Address of a FastCGI application, such as unix:/run/php/php8.2-fpm.sock; several "
+	  "are tried in order." },
+	{ "backend", "cgi", BACKEND(root), KIND(path, 0, 0), NULL, RELOAD | OPT_NAMED,
+	  "Directory under which CGI programs live; nothing outside it is run." },
+	{ "backend", "prefix", BACKEND(prefix), KIND(prefix, 0, 0), "",
+	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
+	  "Leading part of the path that stands for the directory, such as /cgi-bin." },
+	{ "backend", "path", BACKEND(path), KIND(text, 0, 0), "/usr/local/bin:/usr/bin:/bin",
+	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
+	  "PATH in the environment of CGI programs." },
+	{ "backend", "connect_timeout", BACKEND(connect_timeout_ms), KIND(ms, 1, HOUR), "3s",
+	  RELOAD | OPT_NAMED,
+	  "Longest wait for a connection, for each address." },
+	{ "backend", "first_byte_timeout", BACKEND(first_byte_timeout_ms), KIND(ms, 1, DAY),
+	  "300s", RELOAD | OPT_NAMED,
+	  "Longest wait for an answer to begin." },
+	{ "backend", "idle_timeout", BACKEND(idle_timeout_ms), KIND(ms, 1, DAY), "300s",
+	  RELOAD | OPT_NAMED,
+	  "Longest wait between two pieces of an answer." },
+	{ "backend", "kill_grace", BACKEND(kill_grace_ms), KIND(ms, 0, HOUR), "5s",
+	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
+	  "From SIGTERM to SIGKILL, when a CGI program has to end." },
+	{ "backend", "max_programs", BACKEND(max_programs), KIND(number, 1, 100000), "64",
+	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
+	  "CGI programs running at once; more requests get 503." },
+
+	{ "endpoint", "match", ENDPOINT(match), KIND(text, 0, 0), NULL, RELOAD | OPT_NAMED,
+	  "METHOD[,METHOD]|* PATH. In PATH {name} is one segment, * any part of one, ** "
+	  "the rest. The most specific endpoint wins." },
+	{ "endpoint", "host", ENDPOINT(host), KIND(text, 0, 0), NULL, RELOAD | OPT_NAMED,
+	  "Only requests for this host." },
+	{ "endpoint", "query", ENDPOINT(query), KIND(text, 0, 0), NULL, RELOAD | OPT_NAMED,
+	  "Only requests with this parameter in their query, as in action=submit." },
+	{ "endpoint", "backend", ENDPOINT(backend), KIND(name, 1, 64), NULL,
+	  RELOAD | OPT_NAMED,
+	  "Where its requests go; without one, to server.backend." },
+};
+/* clang-format on */
+const size_t options_n = COUNT_OF(options);
+_Static_assert(COUNT_OF(options) <= OPTIONS_MAX, "raise OPTIONS_MAX");
+
+const struct option *option_find(struct view section, struct view name)
+{
+	for (size_t i = 0; i < options_n; i++) {
+		if (view_eq(section, view_str(options[i].section)) &&
+			view_eq(name, view_str(options[i].name)))
+			return &options[i];
+	}
+	return NULL;
+}
+
+bool option_section(struct view section, bool *named)
+{
+	for (size_t i = 0; i < options_n; i++) {
+		if (view_eq(section, view_str(options[i].section))) {
+			*named = options[i].flags & OPT_NAMED;
+			return true;
+		}
+	}
+	/* [site] has rules only. */
+	*named = false;
+	return view_eq(section, VIEW("site"));
+}
+
+#define NEAR_MAX 40
+
+/* How many letters one has to change, add or take away to get from a to b. */
+static size_t distance(struct view a, struct view b)
+{
+	size_t row[NEAR_MAX + 1], diagonal, above;
+
+	if (a.n > NEAR_MAX || b.n > NEAR_MAX)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= b.n; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a.n; i++) {
+		diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= b.n; j++) {
+			size_t best = diagonal +
+				((a.p[i - 1] | 0x20) != (b.p[j - 1] | 0x20));
+
+			above = row[j];
+			best = above + 1 < best ? above + 1 : best;
+			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+			diagonal = above;
+			row[j] = best;
+		}
+	}
+	return row[b.n];
+}
+
+void option_suggest(struct view section, struct view name, struct buf *why)
+{
+	const char *nearest = NULL, *comma = "";
+	size_t least = 3;
+
+	for (size_t i = 0; i < options_n; i++) {
+		size_t d;
+
+		if (!view_eq(section, view_str(options[i].section)))
+			continue;
+		d = distance(name, view_str(options[i].name));
+		if (d < least) {
+			least = d;
+			nearest = options[i].name;
+		}
+	}
+	if (nearest) {
+		buf_addf(why, "did you mean %s?", nearest);
+		return;
+	}
+	buf_addf(why, "[%.*s] has ", VIEW_ARG(section));
+	for (size_t i = 0; i < options_n; i++) {
+		if (!view_eq(section, view_str(options[i].section)))
+			continue;
+		buf_addf(why, "%s%s", comma, options[i].name);
+		comma = ", ";
+	}
+	if (view_eq(section, VIEW("site")) || view_eq(section, VIEW("endpoint")))
+		buf_addf(why, "%s@RateLimit", comma);
+}
+
+static void *field_of(const struct option *o, void *base)
+{
+	return (char *)base + o->at;
+}
+
+static size_t *length_of(const struct option *o, void *base)
+{
+	return o->n_at ? (size_t *)(void *)((char *)base + o->n_at) : NULL;
+}
+
+bool option_read(const struct option *o, const struct option_places *places,
+	struct view value, struct buf *why)
+{
+	void *base = places->in[o->in];
+
+	assert(base);
+	return o->kind->read(o, field_of(o, base), length_of(o, base), value, why);
+}
+
+bool option_is_sentence(const struct option *o)
+{
+	return o->kind == &kind_sentence;
+}
+
+void option_shown(const struct option *o, struct view value, struct buf *out)
+{
+	const char *at = o->kind == &kind_redis && value.n ? memrchr(value.p, '@', value.n)
+							   : NULL;
+	struct view rest = value;
+
+	if (!at) {
+		buf_add(out, value);
+		return;
+	}
+	/* The user and the password stand between "//" and the last '@'. */
+	for (size_t i = 0; i + 1 < value.n && value.p + i < at; i++) {
+		if (value.p[i] == '/' && value.p[i + 1] == '/') {
+			buf_add(out, view_of(value.p, i + 2));
+			break;
+		}
+	}
+	rest = view_skip(value, (size_t)(at - value.p));
+	buf_add_str(out, "***");
+	buf_add(out, rest);
+}
+
+bool options_default(
+	struct view section, const struct option_places *places, const unsigned *lines)
+{
+	struct buf why = { 0 };
+	bool ok = true;
+
+	for (size_t i = 0; i < options_n && ok; i++) {
+		const struct option *o = &options[i];
+
+		if (lines[i] || !o->def || !view_eq(section, view_str(o->section)))
+			continue;
+		/* A default can only fail for want of memory; a test reads them all. */
+		ok = option_read(o, places, view_str(o->def), &why);
+		buf_release(&why);
+	}
+	return ok;
+}
+
+void options_release(enum option_in in, void *base)
+{
+	for (size_t i = 0; i < options_n; i++) {
+		const struct option *o = &options[i];
+
+		if (o->in == in && o->kind->release)
+			o->kind->release(field_of(o, base), length_of(o, base));
+	}
+}
+
+static void print_form(const struct option *o, struct buf *out)
+{
+	const struct option_word *w = o->words;
+
+	if (!w) {
+		buf_add_str(out, o->kind->form);
+		return;
+	}
+	for (; w->name; w++)
+		buf_addf(out, "%s%s", w == o->words ? "" : "|", w->name);
+}
+
+/* At most about 80 columns, behind an indentation. */
+static void print_wrapped(const char *text, struct buf *out)
+{
+	struct view left = view_str(text);
+	size_t column = 0;
+
+	while (left.n) {
+		struct view word = view_cut(&left, ' ');
+
+		if (column && column + 1 + word.n > 72) {
+			buf_add_byte(out, '\n');
+			column = 0;
+		}
+		buf_add_str(out, column ? " " : "        ");
+		buf_add(out, word);
+		column += word.n + 1;
+	}
+	buf_add_byte(out, '\n');
+}
+
+void options_print(struct buf *out)
+{
+	for (size_t i = 0; i < options_n; i++) {
+		const struct option *o = &options[i];
+
+		if (i == 0 || strcmp(o->section, options[i - 1].section) != 0)
+			buf_addf(out, "%s[%s%s]\n", i ? "\n" : "", o->section,
+				o->flags & OPT_NAMED ? " NAME" : "");
+		buf_addf(out, "%s = ", o->name);
+		print_form(o, out);
+		buf_add_str(
+			out, o->def && *o->def ? "    (default " : "    (default: none");
+		if (o->def && *o->def)
+			buf_add_str(out, o->def);
+		buf_addf(out, "%s%s)\n", o->flags & OPT_REPEATS ? "; may repeat" : "",
+			o->flags & OPT_RELOAD ? "" : "; needs a restart");
+		print_wrapped(o->help, out);
+	}
+}

@@ -1,0 +1,458 @@
+/*
+ * config/sections.c - the sections of one file, as they come.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config/load.h"
+#include "config/pattern.h"
+#include "config/rule_read.h"
+#include "config/units.h"
+
+static struct place place(const struct load *l, unsigned line)
+{
+	return (struct place){ l->file, line };
+}
+
+static bool in_section(const struct load *l, const char *kind)
+{
+	return strcmp(l->kind, kind) == 0;
+}
+
+/* ---- backends ---- */
+
+static void check_backend(struct load *l)
+{
+	struct backend *b = &l->backend;
+
+	if (b->n_addrs == 0 && !b->root) {
+		mistake_add(l->m, place(l, l->section_line),
+			"[backend %s] has no address; write fastcgi = unix:/path, or cgi = "
+			"/directory",
+			b->name);
+		return;
+	}
+	if (b->n_addrs && b->root) {
+		mistake_add(l->m, place(l, l->section_line),
+			"[backend %s] has fastcgi and cgi; write two backends", b->name);
+		return;
+	}
+	b->kind = b->root ? BACKEND_CGI : BACKEND_FASTCGI;
+	for (size_t i = 0; i < options_n && b->kind == BACKEND_FASTCGI; i++) {
+		if (options[i].flags & OPT_FOR_CGI && l->section_lines[i])
+			mistake_add(l->m, place(l, l->section_lines[i]),
+				"backend.%s: says nothing to FastCGI; take it away, or "
+				"write cgi = "
+				"/directory in place of fastcgi",
+				options[i].name);
+	}
+}
+
+/* One with a mistake is kept too: what names it is not wrong. */
+static void finish_backend(struct load *l)
+{
+	struct config *c = l->config;
+	struct backend *list;
+
+	if (!options_default(view_str("backend"), &l->places, l->section_lines))
+		l->m->no_memory = true;
+	check_backend(l);
+	list = realloc(c->backends, (c->n_backends + 1) * sizeof(*list));
+	if (!list) {
+		l->m->no_memory = true;
+		return;
+	}
+	c->backends = list;
+	l->backend.index = c->n_backends;
+	list[c->n_backends++] = l->backend;
+	l->backend = (struct backend){ 0 };
+}
+
+/* ---- headers ---- */
+
+static void end_section(struct load *l)
+{
+	if (l->backend.name && in_section(l, "backend"))
+		finish_backend(l);
+	l->kind[0] = '\0';
+}
+
+static void wrong_section(
+	struct load *l, struct view kind, struct view name, unsigned line, const char *why)
+{
+	mistake_add(l->m, place(l, line), "[%.*s%s%.*s] %s", VIEW_ARG(kind),
+		name.n ? " " : "", VIEW_ARG(name), why);
+}
+
+/* Whether a section of that kind may stand here, with or without a name. */
+static bool check_header(struct load *l, struct view kind, struct view name, unsigned line)
+{
+	bool named, endpoint = view_eq(kind, VIEW("endpoint"));
+	const char *why = NULL;
+
+	if (!option_section(kind, &named))
+		why = "is not a section; write one of [server] [store] [fallback] [client] "
+		      "[allow] [reply] [log] [site] [backend NAME] [endpoint NAME]";
+	else if (named && name.n == 0)
+		why = endpoint ? "has no name; write [endpoint NAME]"
+			       : "has no name; write [backend NAME]";
+	else if (!named && name.n)
+		why = "has a name behind it; only [backend NAME] and [endpoint NAME] have "
+		      "one";
+	else if (named && (!unit_is_name(name)))
+		why = "is not a name; write letters, digits and _ . -";
+	else if (l->is_main && endpoint)
+		why = "stands in the main file; write each endpoint into a file of its "
+		      "own, "
+		      "which server.endpoints names";
+	else if (!l->is_main && !endpoint)
+		why = "stands in an endpoint's file; write it into the main file";
+	else if (endpoint && l->endpoint_name)
+		why = "is a second endpoint in this file; write it into a file of its own";
+	if (why)
+		wrong_section(l, kind, name, line, why);
+	return !why;
+}
+
+static bool on_section(void *user, struct view kind, struct view name, unsigned line)
+{
+	struct load *l = user;
+	char *kept = NULL;
+
+	end_section(l);
+	l->any_section = true;
+	if (!check_header(l, kind, name, line))
+		return false;
+	if (name.n) {
+		kept = strndup(name.p, name.n);
+		if (!kept) {
+			l->m->no_memory = true;
+			return false;
+		}
+	}
+	snprintf(l->kind, sizeof(l->kind), "%.*s", VIEW_ARG(kind));
+	l->section_line = line;
+	memset(l->section_lines, 0, sizeof(l->section_lines));
+	if (in_section(l, "backend"))
+		l->backend.name = kept;
+	if (in_section(l, "endpoint"))
+		l->endpoint_name = kept;
+	if (in_section(l, "endpoint") || in_section(l, "site"))
+		l->rules_line = line;
+	return true;
+}
+
+/* ---- values ---- */
+
+/* What is wrong with a value whatever its option, or NULL. */
+static const char *looks_wrong(struct view v)
+{
+	if (v.n >= 2 && v.p[0] == '"' && v.p[v.n - 1] == '"')
+		return "is in quotes, which would belong to it; write it without";
+	if (memmem(v.p, v.n, " #", 2) || memmem(v.p, v.n, "\t#", 2))
+		return "has a '#' in it; a comment behind a value begins with ';' and "
+		       "blanks "
+		       "around it";
+	return NULL;
+}
+
+static void read_rule(struct load *l, const struct ini_value *v)
+{
+	struct rule *grown;
+
+	if (!in_section(l, "site") && !in_section(l, "endpoint")) {
+		mistake_add(l->m, place(l, v->line),
+			"%s.@RateLimit: rules do not stand here; write them under "
+			"[endpoint "
+			"NAME] or [site]",
+			l->kind);
+		return;
+	}
+	grown = realloc(l->rules.list, (l->rules.n + 1) * sizeof(*grown));
+	if (!grown) {
+		l->m->no_memory = true;
+		return;
+	}
+	l->rules.list = grown;
+	if (rule_read(v->value, place(l, v->line), &grown[l->rules.n], l->m))
+		l->rules.n++;
+	else
+		l->rules.bad = true;
+}
+
+static void unknown_option(struct load *l, const char *subject, const struct ini_value *v)
+{
+	struct buf hint = { 0 };
+
+	if (view_eq_nocase(v->name, VIEW("@RateLimit")))
+		buf_add_str(&hint, "write @RateLimit");
+	else
+		option_suggest(view_str(l->kind), v->name, &hint);
+	if (buf_str(&hint))
+		mistake_add(l->m, place(l, v->line), "%s: there is no such option; %s",
+			subject, hint.p);
+	else
+		l->m->no_memory = true;
+	buf_release(&hint);
+}
+
+static void read_option(struct load *l, const struct option *o, const char *subject,
+	const struct ini_value *v)
+{
+	struct buf why = { 0 }, shown = { 0 };
+
+	if (option_is_sentence(o) && v->commented)
+		buf_add_str(&why,
+			"would be cut at its ';'; put a comment on a line of its own, "
+			"or take away the blank before the ';'");
+	else if (option_read(o, &l->places, v->value, &why))
+		goto out;
+	if (v->value.n && memchr(v->value.p, ';', v->value.n) && !option_is_sentence(o))
+		buf_add_str(&why, " (a comment needs a blank before its ';')");
+	option_shown(o, v->value, &shown);
+	if (buf_str(&why) && buf_ok(&shown))
+		mistake_value(
+			l->m, place(l, v->line), subject, buf_view(&shown), "%s", why.p);
+	else
+		l->m->no_memory = true;
+out:
+	buf_release(&why);
+	buf_release(&shown);
+}
+
+static void on_value(void *user, const struct ini_value *v)
+{
+	struct load *l = user;
+	const char *why = looks_wrong(v->value);
+	const struct option *o;
+	char subject[128];
+	unsigned *line;
+
+	snprintf(subject, sizeof(subject), "%s.%.*s", l->kind,
+		(int)(v->name.n < 60 ? v->name.n : 60), v->name.p);
+	if (why) {
+		mistake_value(l->m, place(l, v->line), subject, v->value, "%s", why);
+		return;
+	}
+	if (view_eq(v->name, VIEW("@RateLimit"))) {
+		read_rule(l, v);
+		return;
+	}
+	o = option_find(view_str(l->kind), v->name);
+	if (!o) {
+		unknown_option(l, subject, v);
+		return;
+	}
+	line = o->flags & OPT_NAMED ? &l->section_lines[o - options]
+				    : &l->lines[o - options];
+	if (*line && !(o->flags & OPT_REPEATS)) {
+		mistake_add(l->m, place(l, v->line),
+			"%s: given before, in line %u; write it once", subject, *line);
+		return;
+	}
+	if (!*line)
+		*line = v->line;
+	read_option(l, o, subject, v);
+}
+
+static bool on_odd(void *user, struct view text, unsigned line)
+{
+	struct load *l = user;
+
+	if (!rule_odd_line(text, place(l, line), l->m))
+		return false;
+	l->rules.bad = true;
+	return true;
+}
+
+/* ---- endpoints ---- */
+
+static bool name_is_new(struct load *l)
+{
+	for (size_t i = 0; i < l->config->n_endpoints; i++) {
+		const struct endpoint *other = &l->config->endpoints[i];
+
+		if (strcmp(other->name, l->endpoint_name) != 0)
+			continue;
+		mistake_add(l->m, place(l, l->rules_line),
+			"[endpoint %s] is also the name of %s:%u; write another",
+			other->name, other->file, other->line);
+		return false;
+	}
+	return true;
+}
+
+/* The line of the option a sentence of pattern_add() begins with. */
+static struct place pattern_place(const struct load *l, struct view why)
+{
+	const struct option *o = option_find(VIEW("endpoint"), view_cut(&why, ':'));
+	unsigned line = o ? l->section_lines[o - options] : 0;
+
+	return place(l, line ? line : l->rules_line);
+}
+
+static void add_pattern(struct load *l)
+{
+	struct endpoint *endpoints = l->config->endpoints;
+	const struct pattern_text text = { l->endpoint.match, l->endpoint.host,
+		l->endpoint.query };
+	struct buf why = { 0 };
+	struct place at;
+	size_t tie;
+
+	if (!text.match) {
+		mistake_add(l->m, place(l, l->rules_line),
+			"[endpoint %s] has no match; write match = METHOD PATH",
+			l->endpoint_name);
+		return;
+	}
+	if (pattern_add(l->config->patterns, l->config->n_endpoints, &text, &why, &tie))
+		return;
+	at = pattern_place(l, buf_view(&why));
+	if (!buf_str(&why))
+		l->m->no_memory = true;
+	else if (tie == SIZE_MAX)
+		mistake_add(l->m, at, "endpoint.%s", why.p);
+	else
+		mistake_add(l->m, at,
+			"endpoint.%s: %s at %s:%u; some request meets both, and neither is "
+			"more specific; change one",
+			why.p, endpoints[tie].name, endpoints[tie].file,
+			endpoints[tie].line);
+	buf_release(&why);
+}
+
+/* The endpoint joins the configuration even after a mistake, so that its name, its path
+ * and its backend are known to the files that follow. */
+static void finish_endpoint(struct load *l)
+{
+	struct config *c = l->config;
+	struct endpoint e = { .file = l->file, .line = l->rules_line }, *list;
+	size_t rules = l->rules.n;
+
+	if (!name_is_new(l))
+		return;
+	list = realloc(c->endpoints, (c->n_endpoints + 1) * sizeof(*list));
+	if (!list) {
+		l->m->no_memory = true;
+		return;
+	}
+	c->endpoints = list;
+	add_pattern(l);
+	e.backend = c->server.backend;
+	if (l->endpoint.backend)
+		e.backend = load_find_backend(l, pattern_place(l, VIEW("backend")),
+			"endpoint.backend", l->endpoint.backend);
+	l->rules.n = 0;
+	if (tiers_build(&e.tiers, l->rules.list, rules, false, l->m) &&
+		c->site.n + e.tiers.n > TIERS_MAX)
+		mistake_add(l->m, place(l, l->rules_line),
+			"[endpoint %s] has %zu tiers, with those of [site] %zu; a request "
+			"can "
+			"meet %d: merge rules, or take some away",
+			l->endpoint_name, e.tiers.n, c->site.n + e.tiers.n, TIERS_MAX);
+	e.name = l->endpoint_name;
+	l->endpoint_name = NULL;
+	list[c->n_endpoints++] = e;
+}
+
+static void finish_site(struct load *l)
+{
+	size_t rules = l->rules.n;
+
+	l->rules.n = 0;
+	if (tiers_build(&l->config->site, l->rules.list, rules, true, l->m) &&
+		l->config->site.n > TIERS_MAX)
+		mistake_add(l->m, place(l, l->rules_line),
+			"[site] has %zu tiers; a request can meet %d: merge rules, or take "
+			"some "
+			"away",
+			l->config->site.n, TIERS_MAX);
+}
+
+/* ---- the file ---- */
+
+static void release_file(struct load *l)
+{
+	for (size_t i = 0; i < l->rules.n; i++)
+		rule_release(&l->rules.list[i]);
+	free(l->rules.list);
+	l->rules = (struct rule_list){ 0 };
+	l->rules_line = 0;
+	options_release(IN_ENDPOINT, &l->endpoint);
+	options_release(IN_BACKEND, &l->backend);
+	free(l->backend.name);
+	l->backend.name = NULL;
+	free(l->endpoint_name);
+	l->endpoint_name = NULL;
+}
+
+/* Keeps the name; places of mistakes and endpoints point at it. */
+static bool keep_file(struct load *l, const char *file)
+{
+	struct config *c = l->config;
+	char **files = realloc(c->files, (c->n_files + 1) * sizeof(*files));
+
+	if (files) {
+		c->files = files;
+		files[c->n_files] = strdup(file);
+	}
+	if (!files || !files[c->n_files]) {
+		l->m->no_memory = true;
+		return false;
+	}
+	l->file = files[c->n_files++];
+	return true;
+}
+
+static void unreadable(struct load *l, int err)
+{
+	const char *what = l->is_main ? "name the configuration with -c FILE"
+				      : "let weir read it, or take it away";
+
+	if (err == ENOMEM)
+		l->m->no_memory = true;
+	else if (err == EFBIG)
+		mistake_add(l->m, place(l, 0),
+			"the file is too large; a configuration has at most %d bytes",
+			INI_FILE_MAX);
+	else
+		mistake_add(l->m, place(l, 0), "the file cannot be read (%s); %s",
+			strerror(err), what);
+}
+
+bool load_file(struct load *l, const char *file, bool is_main)
+{
+	static const struct ini_events events = { on_section, on_value, on_odd };
+	struct buf text = { 0 };
+	int err;
+
+	if (!keep_file(l, file))
+		return false;
+	l->is_main = is_main;
+	l->any_section = false;
+	l->places = (struct option_places){ .in = {
+						    [IN_CONFIG] = l->config,
+						    [IN_DRAFT] = &l->draft,
+						    [IN_BACKEND] = &l->backend,
+						    [IN_ENDPOINT] = &l->endpoint,
+					    } };
+	err = ini_slurp(file, &text);
+	if (err) {
+		unreadable(l, err);
+		goto out;
+	}
+	ini_parse_view(buf_view(&text), l->file, &events, l, l->m);
+	end_section(l);
+	if (is_main && l->rules_line)
+		finish_site(l);
+	if (!is_main && l->endpoint_name)
+		finish_endpoint(l);
+	if (!is_main && !l->any_section)
+		mistake_notice(l->m, place(l, 0), "the file has no [endpoint NAME] in it");
+out:
+	buf_release(&text);
+	release_file(l);
+	return err == 0;
+}
