@@ -119,9 +119,8 @@ static struct web *web_new(void)
 	return w;
 }
 
-struct web *lighttpd_start(const char *backend)
+static struct web *lighttpd_run(struct web *w, const char *rest)
 {
-	struct web *w = web_new();
 	const char *conf = test_path(text("lighttpd-%u.conf", w->port));
 	const char *const argv[] = { "lighttpd", "-D", "-f", conf, NULL };
 
@@ -130,13 +129,30 @@ struct web *lighttpd_start(const char *backend)
 		     "server.bind = \"127.0.0.1\"\n"
 		     "server.port = %u\n"
 		     "server.upload-dirs = ( \"%s\" )\n"
-		     "include \"%s\"\n",
-			w->root, w->port, test_dir(),
-			shipped("lighttpd/weir.conf", backend)));
+		     "%s",
+			w->root, w->port, test_dir(), rest));
 	w->process = process_start(
 		&(struct process_spec){ .name = "lighttpd", .argv = argv });
 	expect_answer(w->process, text("tcp:127.0.0.1:%u", w->port));
 	return w;
+}
+
+struct web *lighttpd_start(const char *backend)
+{
+	return lighttpd_run(web_new(),
+		text("include \"%s\"\n", shipped("lighttpd/weir.conf", backend)));
+}
+
+struct web *lighttpd_spawn_start(const char *command)
+{
+	struct web *w = web_new();
+
+	return lighttpd_run(w,
+		text("server.modules += ( \"mod_fastcgi\" )\n"
+		     "fastcgi.server = ( \"\" => ( \"weir\" => (\n"
+		     "\"socket\" => \"%s/spawn-%u.sock\", \"bin-path\" => \"%s\",\n"
+		     "\"max-procs\" => 1, \"check-local\" => \"disable\" ) ) )\n",
+			test_dir(), w->port, command));
 }
 
 static struct web *nginx_run(struct web *w, const char *outside, const char *inside)

@@ -140,6 +140,8 @@ struct web {
  * are (hello.php is there). */
 struct web *lighttpd_start(const char *backend);
 struct web *nginx_start(const char *backend);
+/* lighttpd that starts command itself, with the listening socket as descriptor 0. */
+struct web *lighttpd_spawn_start(const char *command);
 /* nginx with connections to the backend kept open. */
 struct web *nginx_keepalive_start(const char *backend);
 
@@ -155,8 +157,9 @@ const char *programs_dir(void);
 
 struct weir {
 	struct process *process;
-	const char *addr; /* where it serves */
-	const char *ini;  /* path of weir.ini */
+	const char *addr;    /* where it serves */
+	const char *control; /* its control socket */
+	const char *ini;     /* path of weir.ini */
 };
 
 struct weir_spec {
@@ -168,14 +171,14 @@ struct weir_spec {
 	int input; /* descriptor 0, when it is to serve there; addr is then listen */
 };
 
-/* Writes weir.ini and starts weir with it; returns once its socket accepts. */
+/* Writes weir.ini and starts weir with it; returns once its sockets accept. */
 struct weir *weir_start(const struct weir_spec *spec);
 /* Writes weir.ini only; a is set as weir_start() would. process is NULL. */
 struct weir *weir_configure(const struct weir_spec *spec);
 /* Runs weir with further arguments to its end: exit status; its output is in *out. */
 int weir_run(const char *const *args, const char **out);
-/* "weirctl -c INI status --json", parsed; released with json_decref(). NULL when it
- * failed. */
+/* The status as the control socket gives it; released with json_decref(). NULL when
+ * there was no answer. */
 json_t *weir_status(const struct weir *w);
 /* One counter of it; -1 when it is not there. */
 int64_t weir_counter(const struct weir *w, const char *name);

@@ -4,7 +4,9 @@
 #include "support.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define START_MS 15000
@@ -39,13 +41,14 @@ struct weir *weir_configure(const struct weir_spec *spec)
 		endpoints = text("endpoints = %s/endpoints%u.d/*.ini\n", test_dir(), n);
 	}
 	w->addr = spec->listen ? spec->listen : addr_unix(text("weir%u.sock", n));
+	w->control = addr_unix(text("control%u.sock", n));
 	w->ini = test_path(text("weir%u.ini", n));
 	file_write(w->ini,
 		text("[server]\n%s%s%s"
 		     "control = %s\n%s%s\n%s",
 			spec->input ? "" : "listen = ", spec->input ? "" : w->addr,
-			spec->input ? "" : "\n", addr_unix(text("control%u.sock", n)),
-			endpoints, spec->server ? spec->server : "",
+			spec->input ? "" : "\n", w->control, endpoints,
+			spec->server ? spec->server : "",
 			spec->sections ? spec->sections : ""));
 	return w;
 }
@@ -57,10 +60,11 @@ struct weir *weir_start(const struct weir_spec *spec)
 
 	w->process = process_start(&(struct process_spec){
 		.name = "weir", .argv = argv, .env = spec->env, .input = spec->input });
-	if (spec->input ? !process_running(w->process)
-			: !WAIT_UNTIL(START_MS,
-				  !process_running(w->process) || addr_answers(w->addr)) ||
-				!process_running(w->process))
+	/* The control socket comes last, when signals are heeded too. */
+	if (!WAIT_UNTIL(START_MS,
+		    !process_running(w->process) ||
+			    (addr_answers(w->addr) && addr_answers(w->control))) ||
+		!process_running(w->process))
 		fail("weir does not serve on %s:\n%s\n%s", w->addr, process_log(w->process),
 			file_read(w->ini));
 	return w;
@@ -81,20 +85,35 @@ int weir_run(const char *const *args, const char **out)
 	return status;
 }
 
+/* One line each way; "" when there was no answer. */
+static const char *ask_control(const struct weir *w, const char *line)
+{
+	int fd = dial(w->control);
+	struct buf answer = { 0 };
+	const char *s = "";
+	ssize_t n;
+
+	if (fd < 0)
+		return s;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = 5 },
+		sizeof(struct timeval));
+	if (fcgi_send(fd, view_str(line), 5000))
+		while (buf_reserve(&answer, 65536) &&
+			(n = read(fd, answer.p + answer.n, 65536)) > 0) {
+			answer.n += (size_t)n;
+			if (answer.p[answer.n - 1] != '\n')
+				continue;
+			s = text("%.*s", (int)answer.n, answer.p);
+			break;
+		}
+	close(fd);
+	buf_release(&answer);
+	return s;
+}
+
 json_t *weir_status(const struct weir *w)
 {
-	const char *const argv[] = { test_env("WEIRCTL"), "-c", w->ini, "status", "--json",
-		NULL };
-	struct process *p;
-	json_error_t why;
-	json_t *json;
-
-	p = process_start(&(struct process_spec){ .name = "weirctl", .argv = argv });
-	if (process_exit(p, START_MS) != 0)
-		return NULL;
-	json = json_loads(process_log(p), 0, &why);
-	unlink(p->log);
-	return json;
+	return json_loads(ask_control(w, "{\"command\":\"status\"}\n"), 0, NULL);
 }
 
 int64_t weir_counter(const struct weir *w, const char *name)
@@ -109,12 +128,5 @@ int64_t weir_counter(const struct weir *w, const char *name)
 
 bool weir_counts(const struct weir *w, const char *name, int64_t n, int64_t ms)
 {
-	int64_t end = now_ms() + ms;
-
-	while (weir_counter(w, name) < n) {
-		if (now_ms() > end)
-			return false;
-		usleep(50000); /* each look starts a program */
-	}
-	return true;
+	return WAIT_UNTIL(ms, weir_counter(w, name) >= n);
 }

@@ -1,0 +1,37 @@
+/*
+ * site.h - the site most path tests serve: weir with the memory store in front of the
+ * three kinds of handlers.
+ *
+ *	/hello.php          php-fpm
+ *	/hello.sh, .pl      CGI programs below programs_dir()
+ *	/echo               the echo handler as a CGI program
+ *	anything else       the echo handler as a FastCGI application
+ */
+#ifndef WEIR_TESTS_PATH_SITE_H
+#define WEIR_TESTS_PATH_SITE_H
+
+#include "support.h"
+
+struct site {
+	struct weir *weir;
+	const char *addr; /* weir's */
+	const char *echo, *php;
+	const char *programs;
+};
+
+struct site_spec {
+	const char *server;    /* further lines for [server] */
+	const char *backend;   /* further lines for each [backend] */
+	const char *cgi;       /* further lines for [backend cgi] */
+	const char *sections;  /* further sections */
+	const char *endpoints; /* further endpoints */
+	bool no_php;           /* does not start php-fpm */
+	unsigned echo;         /* processes of the echo handler; 0: 2 */
+};
+
+struct site *site_start(const struct site_spec *spec);
+
+/* One request to weir and its answer's status; 0 when there was no whole answer. */
+int site_get(const struct site *s, const char *uri);
+
+#endif
