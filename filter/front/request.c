@@ -84,6 +84,20 @@ static struct view without_authority(struct view uri)
 	return rest;
 }
 
+/* Decoded by the web server; what a URI would have as %25 or %23 is put back, so that
+ * it is not decoded again. */
+static void add_decoded(struct buf *out, struct view path)
+{
+	for (size_t i = 0; i < path.n; i++) {
+		if (path.p[i] == '%')
+			buf_add_str(out, "%25");
+		else if (path.p[i] == '#')
+			buf_add_str(out, "%23");
+		else
+			buf_add_byte(out, path.p[i]);
+	}
+}
+
 struct request_target request_target(const struct request *rq, struct buf *scratch)
 {
 	struct view uri = without_authority(request_param(rq, "REQUEST_URI"));
@@ -94,8 +108,8 @@ struct request_target request_target(const struct request *rq, struct buf *scrat
 		target.query = uri;
 		return target;
 	}
-	buf_add(scratch, request_param(rq, "SCRIPT_NAME"));
-	buf_add(scratch, request_param(rq, "PATH_INFO"));
+	add_decoded(scratch, request_param(rq, "SCRIPT_NAME"));
+	add_decoded(scratch, request_param(rq, "PATH_INFO"));
 	target.path = buf_view(scratch);
 	target.query = request_param(rq, "QUERY_STRING");
 	return target;

@@ -37,8 +37,9 @@ size_t request_param_count(const struct request *rq, const char *name);
 bool request_content_length(const struct request *rq, uint64_t *out, bool *given);
 
 /* The path and the query as the client sent them, undecoded: REQUEST_URI cut at its
- * '?', else SCRIPT_NAME + PATH_INFO (appended to scratch) and QUERY_STRING. An
- * absolute URI loses its scheme and authority. Borrowed: as long as request and scratch. */
+ * '?', else SCRIPT_NAME + PATH_INFO (appended to scratch, with '%' and '#' encoded, for
+ * these two are decoded already) and QUERY_STRING. An absolute URI loses its scheme and
+ * authority. Borrowed: as long as request and scratch. */
 struct request_target {
 	struct view path, query;
 };
