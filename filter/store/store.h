@@ -37,15 +37,15 @@ struct take {
 	enum decided_by by;
 	bool admitted; /* every enforcing tier admitted; all that admitted are charged */
 	bool failed;   /* nobody could count it (memory ran out): by is FALLBACK */
+	bool closed;   /* Redis did not answer and the policy is to refuse: nobody decided,
+			* views are empty, by is FALLBACK */
 	struct rate_view views[TIERS_MAX]; /* one per tier, in order */
-	bool over_total; /* refused by fallback.rate; total says for how long */
+	bool over_total; /* refused by fallback.rate, and no tier was asked: views say
+			  * admitted with nothing left; total says for how long */
 	struct rate_view total;
 
 	/* Private to the store. */
-	struct take *next, **link;
-	struct store *store;
-	int64_t asked_us;
-	bool replayed;
+	struct take **link; /* where the store keeps its pointer to this; NULL: it does not */
 };
 
 struct store_shared;

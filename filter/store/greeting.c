@@ -1,0 +1,112 @@
+#include "store/greeting.h"
+
+#include <stdio.h>
+
+#include "store/script.h"
+
+static void put_request(struct buf *b, size_t argc, const struct view *argv)
+{
+	buf_addf(b, "*%zu\r\n", argc);
+	for (size_t i = 0; i < argc; i++) {
+		buf_addf(b, "$%zu\r\n", argv[i].n);
+		buf_add(b, argv[i]);
+		buf_add_str(b, "\r\n");
+	}
+}
+
+static void put_auth(struct buf *b, const struct config *c)
+{
+	struct view user = view_str(c->store.username);
+	struct view password = view_str(c->store.password);
+
+	if (!c->store.password)
+		return;
+	if (user.n)
+		put_request(b, 3, (struct view[]){ VIEW("AUTH"), user, password });
+	else
+		put_request(b, 2, (struct view[]){ VIEW("AUTH"), password });
+}
+
+void greeting_put(struct buf *b, const struct config *c, enum greeting_step step)
+{
+	char number[16];
+
+	switch (step) {
+	case GREETING_AUTH: put_auth(b, c); break;
+	case GREETING_SELECT:
+		if (c->store.db == 0)
+			break;
+		snprintf(number, sizeof(number), "%u", c->store.db);
+		put_request(b, 2, (struct view[]){ VIEW("SELECT"), view_str(number) });
+		break;
+	case GREETING_INFO:
+		put_request(b, 2, (struct view[]){ VIEW("INFO"), VIEW("server") });
+		break;
+	case GREETING_LOAD: script_put_load(b); break;
+	default: break;
+	}
+}
+
+static bool is_ok(const redisReply *reply)
+{
+	return reply->type == REDIS_REPLY_STATUS &&
+		view_eq(view_of(reply->str, reply->len), VIEW("OK"));
+}
+
+static bool refuse(const char *what, const redisReply *reply, char *why, size_t why_cap)
+{
+	if (reply->type == REDIS_REPLY_ERROR)
+		snprintf(why, why_cap, "%s: %s", what, reply->str);
+	else
+		snprintf(why, why_cap, "%s: what came is not the reply to it", what);
+	return false;
+}
+
+/* Of a refused AUTH only the code is shown: a server that does not know the command
+ * repeats its arguments, which are the password. */
+static bool refuse_auth(const redisReply *reply, char *why, size_t why_cap)
+{
+	struct view text = view_of(reply->str, reply->len);
+	struct view code;
+
+	if (reply->type != REDIS_REPLY_ERROR)
+		return refuse("AUTH", reply, why, why_cap);
+	code = view_cut(&text, ' ');
+	if (code.n > 16)
+		code.n = 0;
+	snprintf(why, why_cap, "AUTH: %.*s; check user and password in store.url",
+		VIEW_ARG(code));
+	return false;
+}
+
+/* hiredis ends strings with a NUL of its own. */
+static bool check_info(const redisReply *reply, char *why, size_t why_cap)
+{
+	if (reply->type != REDIS_REPLY_STRING || !strstr(reply->str, "redis_mode:"))
+		return refuse("INFO", reply, why, why_cap);
+	if (!strstr(reply->str, "redis_mode:cluster"))
+		return true;
+	snprintf(why, why_cap,
+		"it is a cluster node, where the limits of one request live in several "
+		"slots; give weir a Redis without cluster mode");
+	return false;
+}
+
+static bool check_load(const redisReply *reply, char *why, size_t why_cap)
+{
+	if (reply->type == REDIS_REPLY_STRING &&
+		view_eq(view_of(reply->str, reply->len), view_str(script_sha())))
+		return true;
+	return refuse("SCRIPT LOAD", reply, why, why_cap);
+}
+
+bool greeting_check(
+	enum greeting_step step, const redisReply *reply, char *why, size_t why_cap)
+{
+	switch (step) {
+	case GREETING_AUTH: return is_ok(reply) || refuse_auth(reply, why, why_cap);
+	case GREETING_SELECT: return is_ok(reply) || refuse("SELECT", reply, why, why_cap);
+	case GREETING_INFO: return check_info(reply, why, why_cap);
+	default: return check_load(reply, why, why_cap);
+	}
+}

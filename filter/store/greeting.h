@@ -1,0 +1,30 @@
+/*
+ * store/greeting.h - what is said to Redis before the first question.
+ *
+ * AUTH (with a password), SELECT (but for database 0), INFO (to refuse cluster nodes),
+ * SCRIPT LOAD. Pure: requests into a buffer, replies into a sentence.
+ */
+#ifndef WEIR_STORE_GREETING_H
+#define WEIR_STORE_GREETING_H
+
+#include <hiredis/hiredis.h>
+
+#include "config/config.h"
+
+enum greeting_step {
+	GREETING_AUTH,
+	GREETING_SELECT,
+	GREETING_INFO,
+	GREETING_LOAD,
+	GREETING_STEPS
+};
+
+/* Appends the request of that step; nothing when c->store does not ask for it. */
+void greeting_put(struct buf *b, const struct config *c, enum greeting_step step);
+
+/* Whether the reply is the one hoped for; if not, says what is wrong in why. Never
+ * shows the password, also when the server repeats it. */
+bool greeting_check(
+	enum greeting_step step, const redisReply *reply, char *why, size_t why_cap);
+
+#endif
