@@ -64,11 +64,11 @@ Test(metrics, the_process_and_each_worker_have_their_samples)
 		"weir_config_reload_failed 1\n",
 		"weir_resident_bytes 4096\n",
 		"weir_workers 2\n",
-		"# TYPE weir_worker_connections_open gauge\n"
-		"weir_worker_connections_open{worker=\"0\"} 3\n"
+		"# TYPE weir_worker_connections_open gauge\n",
+		"weir_worker_connections_open{worker=\"0\"} 3\n",
 		"weir_worker_connections_open{worker=\"1\"} 4\n",
 		"weir_worker_exchanges_open{worker=\"0\"} 1\n",
-		"weir_worker_store_up{worker=\"0\"} 1\n"
+		"weir_worker_store_up{worker=\"0\"} 1\n",
 		"weir_worker_store_up{worker=\"1\"} 0\n",
 	};
 	struct buf b = { 0 };
@@ -113,8 +113,8 @@ Test(metrics, what_is_missing_or_strange_is_left_out_and_not_called_zero)
 		"{}",
 		"[]",
 		"{\"counters\":[1,2]}",
-		"{\"counters\":{\"requests\":\"many\",\"unheard_of\":5,\"connections\":"
-		"null}}",
+		"{\"counters\":{\"requests\":\"many\",\"connections\":null}}",
+		"{\"counters\":{\"unheard_of\":5}}",
 		"{\"workers\":{\"a\":1},\"totals\":7}",
 	};
 
