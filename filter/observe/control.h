@@ -5,9 +5,10 @@
  * line back, in the same order: what it asked for, or {"error":"a sentence"}. Who may
  * connect is decided by the socket file's group; nothing here asks again.
  *
- *	status	{"process":{"version","pid","uptime_seconds","started_at","config_file",
- *		"config_age_seconds","reload_failed","started_as","resident_bytes"},
- *		"workers":[{"connections_open","exchanges_open","store","store_up"},...],
+ *	status	{"process":{"version","pid","uptime_seconds","started_at",
+ *		"config_file","config_age_seconds","reload_failed","started_as",
+ *		"resident_bytes"},
+ *		"workers":[{"connections_open","exchanges_open","store","store_up"}],
  *		"totals":{"connections_open","exchanges_open"},
  *		"counters":{"requests",...}}
  *
