@@ -45,7 +45,7 @@ struct take {
 	struct rate_view total;
 
 	/* Private to the store. */
-	struct take **link; /* where the store keeps its pointer to this; NULL: it does not */
+	struct take **link; /* the one pointer the store has to this, or NULL */
 };
 
 struct store_shared;
