@@ -62,18 +62,26 @@ static bool refuse(const char *what, const redisReply *reply, char *why, size_t 
 	return false;
 }
 
+/* The code at the start of an error, such as WRONGPASS; empty when it has none. */
+static struct view error_code(const redisReply *reply)
+{
+	struct view text = view_of(reply->str, reply->len), code = view_cut(&text, ' ');
+
+	for (size_t i = 0; i < code.n; i++)
+		if (code.p[i] < 'A' || code.p[i] > 'Z')
+			return VIEW("");
+	return code.n <= 16 ? code : VIEW("");
+}
+
 /* Of a refused AUTH only the code is shown: a server that does not know the command
  * repeats its arguments, which are the password. */
 static bool refuse_auth(const redisReply *reply, char *why, size_t why_cap)
 {
-	struct view text = view_of(reply->str, reply->len);
 	struct view code;
 
 	if (reply->type != REDIS_REPLY_ERROR)
 		return refuse("AUTH", reply, why, why_cap);
-	code = view_cut(&text, ' ');
-	if (code.n > 16)
-		code.n = 0;
+	code = error_code(reply);
 	snprintf(why, why_cap, "AUTH: %.*s; check user and password in store.url",
 		VIEW_ARG(code));
 	return false;

@@ -1,11 +1,29 @@
 #include "asker.h"
 
-#include <criterion/criterion.h>
-#include <signal.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "support.h"
+
+/* What the log says goes to a file, which the runner shows when the test fails. */
+static void log_to_file(void)
+{
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = open(test_path("store.log"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+			0600);
+	cr_assert(fd >= 0);
+	log_open(fd, LOG_LEVEL_DEBUG);
+}
+
+static void on_alarm(uv_timer_t *timer)
+{
+	(void)timer;
+}
 
 void asker_init(struct asker *a, const char *socket)
 {
@@ -13,8 +31,11 @@ void asker_init(struct asker *a, const char *socket)
 
 	*a = (struct asker){ 0 };
 	signal(SIGPIPE, SIG_IGN);
+	log_to_file();
 	cr_assert(uv_loop_init(&a->loop) == 0);
+	/* Ends each turn of the loop, so that conditions are looked at. */
 	uv_timer_init(&a->loop, &a->alarm);
+	uv_timer_start(&a->alarm, on_alarm, 5, 5);
 	a->config = calloc(1, sizeof(*a->config));
 	cr_assert(a->config);
 	a->config->refs = 1;
@@ -90,14 +111,8 @@ void ask(struct question *q)
 	store_take(q->asker->store, &q->take);
 }
 
-static void on_alarm(uv_timer_t *timer)
-{
-	(void)timer;
-}
-
 void asker_run_a_little(struct asker *a)
 {
-	uv_timer_start(&a->alarm, on_alarm, 5, 0);
 	uv_run(&a->loop, UV_RUN_ONCE);
 }
 

@@ -31,7 +31,8 @@ struct question {
 };
 
 /* Sets config for Redis at that socket: time-out so long that it plays no part, policy
- * local with ample total. The test may change it before asker_start(). */
+ * local with ample total. The test may change it before asker_start(). The log goes to
+ * test_path("store.log"). */
 void asker_init(struct asker *a, const char *socket);
 void asker_start(struct asker *a);
 /* Closes the store if that has not happened and runs the loop to its end, which shows

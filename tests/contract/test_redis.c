@@ -11,7 +11,6 @@
 #include "asker.h"
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/log.h"
 #include "fake_redis.h"
 #include "store/script.h"
 #include "support.h"
@@ -38,20 +37,10 @@ static bool state_is(struct asker *a, const char *state)
 	return strcmp(store_state(a->store), state) == 0;
 }
 
-/* What the log says is written to a file, to be looked at. */
-static const char *log_to_file(void)
+/* In the log. */
+static unsigned occurrences(const char *words)
 {
-	const char *path = test_path("log");
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-
-	cr_assert(fd >= 0);
-	log_open(fd, LOG_LEVEL_DEBUG);
-	return path;
-}
-
-static unsigned occurrences(const char *path, const char *words)
-{
-	const char *at = file_read(path);
+	const char *at = file_read(test_path("store.log"));
 	unsigned n = 0;
 
 	cr_assert(at);
@@ -330,7 +319,6 @@ Test(redis, the_log_says_once_that_it_is_down_and_once_that_it_is_up_and_no_pass
 		{ 0 },
 	};
 	struct fake_redis *f = start_fake(rules);
-	const char *log = log_to_file();
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
@@ -340,11 +328,11 @@ Test(redis, the_log_says_once_that_it_is_down_and_once_that_it_is_up_and_no_pass
 		cr_assert_eq(ask_one(&a, "rate:test:a", 100), DECIDED_BY_FALLBACK);
 	cr_assert(decided_by_redis_within(&a, PATIENCE_MS));
 	cr_assert_eq(fake_redis_count(f, ""), 4);
-	cr_assert_eq(occurrences(log, "\"redis is down\""), 1);
-	cr_assert_eq(occurrences(log, "\"redis is up\""), 1);
-	cr_assert_eq(occurrences(log, "AUTH: ERR"), 1);
-	cr_assert_eq(occurrences(log, "sesame"), 0);
-	cr_assert_eq(occurrences(log, "\n"), 2);
+	cr_assert_eq(occurrences("\"redis is down\""), 1);
+	cr_assert_eq(occurrences("\"redis is up\""), 1);
+	cr_assert_eq(occurrences("AUTH: ERR"), 1);
+	cr_assert_eq(occurrences("sesame"), 0);
+	cr_assert_eq(occurrences("\n"), 2);
 	asker_stop(&a);
 	fake_redis_stop(f);
 }
@@ -356,7 +344,6 @@ Test(redis, one_that_greets_well_and_fails_at_each_question_is_logged_once)
 		{ 0 },
 	};
 	struct fake_redis *f = start_fake(rules);
-	const char *log = log_to_file();
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
@@ -364,8 +351,8 @@ Test(redis, one_that_greets_well_and_fails_at_each_question_is_logged_once)
 	cr_assert(decided_by_redis_within(&a, PATIENCE_MS));
 	cr_assert_eq(fake_redis_count(f, ""), 4);
 	cr_assert_eq(counter_sum(COUNT_store_failures), 3);
-	cr_assert_eq(occurrences(log, "\"redis is down\""), 1);
-	cr_assert_eq(occurrences(log, "\"redis is up\""), 1);
+	cr_assert_eq(occurrences("\"redis is down\""), 1);
+	cr_assert_eq(occurrences("\"redis is up\""), 1);
 	asker_stop(&a);
 	fake_redis_stop(f);
 }
@@ -373,6 +360,13 @@ Test(redis, one_that_greets_well_and_fails_at_each_question_is_logged_once)
 /*
  * Time
  */
+
+/* The loop does not run until then. */
+static void stand_still(int64_t until_us)
+{
+	while (clock_mono_us() < until_us)
+		wait_a_little();
+}
 
 Test(redis, one_that_accepts_and_stays_silent_costs_the_first_questions_the_timeout)
 {
@@ -480,21 +474,22 @@ Test(redis, an_answer_that_comes_late_does_not_reach_a_later_question)
 
 Test(redis, answers_that_wait_in_the_socket_count_although_the_worker_was_busy)
 {
-	struct fake_redis *f = start_fake(NULL);
+	const struct fake_rule rules[] = {
+		{ "EVALSHA", 2, 2, .before_ms = 50, .bytes = COUNTED("5") },
+		{ 0 },
+	};
+	struct fake_redis *f = start_fake(rules);
 	struct question q;
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
-	a.config->store.timeout_ms = 300;
+	a.config->store.timeout_ms = 500;
 	asker_start(&a);
 	cr_assert(decided_by_redis_within(&a, PATIENCE_MS));
 	question_init(&q, &a, "rate:test:a", 10);
 	ask(&q);
-	cr_assert(RUN_UNTIL(
-		&a, PATIENCE_MS, fake_redis_count(f, "EVALSHA") == 2 || q.answers));
-	if (!q.answers) /* the loop stands still until its time is up */
-		while (clock_mono_us() < q.asked_us + 400 * US_PER_MS)
-			wait_a_little();
+	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, fake_redis_count(f, "EVALSHA") == 2));
+	stand_still(q.asked_us + 600 * US_PER_MS);
 	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, q.answers));
 	cr_assert_eq(q.take.by, DECIDED_BY_REDIS);
 	asker_stop(&a);
@@ -588,8 +583,7 @@ Test(redis, a_question_queued_behind_a_stray_reply_does_not_get_it)
 	ask(&q[0]);
 	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, q[0].answers));
 	/* The stray reply arrives while the loop stands still, then a question is queued. */
-	for (int64_t end = clock_mono_us() + 300 * US_PER_MS; clock_mono_us() < end;)
-		wait_a_little();
+	stand_still(clock_mono_us() + 300 * US_PER_MS);
 	question_init(&q[1], &a, "rate:test:a", 10);
 	ask(&q[1]);
 	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, q[1].answers));
@@ -606,7 +600,6 @@ Test(redis, an_idle_connection_that_is_closed_is_made_again_and_costs_no_questio
 		{ 0 },
 	};
 	struct fake_redis *f = start_fake(rules);
-	const char *log = log_to_file();
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
@@ -615,7 +608,7 @@ Test(redis, an_idle_connection_that_is_closed_is_made_again_and_costs_no_questio
 	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, fake_redis_count(f, "") == 2));
 	cr_assert_eq(ask_one(&a, "rate:test:a", 10), DECIDED_BY_REDIS);
 	cr_assert_eq(counter_sum(COUNT_store_failures), 0);
-	cr_assert_eq(occurrences(log, "\n"), 0);
+	cr_assert_eq(occurrences("\n"), 0);
 	asker_stop(&a);
 	fake_redis_stop(f);
 }

@@ -1,0 +1,323 @@
+/*
+ * test_redis_live.c - questions to a real redis-server, and what happens to them when
+ * that one is killed, stopped, filled up or locked.
+ */
+#include <hiredis/hiredis.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "asker.h"
+#include "base/clock.h"
+#include "base/counters.h"
+#include "support.h"
+
+/* Within a second, says the manual; how fast this machine is, is not the question. */
+#define SOON_MS 10000
+
+static struct redis *start_asking(struct asker *a)
+{
+	struct redis *r = redis_start();
+
+	asker_init(a, r->socket);
+	asker_start(a);
+	return r;
+}
+
+static bool down_because(struct asker *a, const char *words)
+{
+	const char *state = store_state(a->store);
+
+	return strstr(state, "redis (down: ") && strstr(state, words);
+}
+
+static void expect_down(struct asker *a, const char *words)
+{
+	cr_assert_eq(
+		ask_one(a, "rate:test:probe", 1000000), DECIDED_BY_FALLBACK, "%s", words);
+	cr_assert(down_because(a, words), "%s: %s", words, store_state(a->store));
+}
+
+Test(redis_live, exactly_the_limit_passes_and_each_decision_is_one_command)
+{
+	enum {
+		N = 40,
+		LIMIT = 5
+	};
+	struct question q[N];
+	struct redis *r;
+	struct asker a;
+
+	r = start_asking(&a);
+	for (unsigned i = 0; i < N; i++) {
+		question_init(&q[i], &a, "rate:test:a", LIMIT);
+		ask(&q[i]);
+	}
+	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, a.answered == N));
+	for (unsigned i = 0; i < N; i++) {
+		const struct rate_view *v = &q[i].take.views[0];
+
+		cr_assert_eq(q[i].take.by, DECIDED_BY_REDIS);
+		cr_assert_eq(q[i].take.admitted, i < LIMIT);
+		cr_assert_eq(v->admitted, i < LIMIT);
+		cr_assert_eq(v->remaining, i < LIMIT ? LIMIT - 1 - i : 0);
+		cr_assert(i < LIMIT ? v->wait_us == 0 : v->wait_us > 0);
+	}
+	cr_assert(strstr(redis_run(r, "INFO commandstats"), "cmdstat_evalsha:calls=40,"));
+	cr_assert(!strstr(redis_run(r, "INFO commandstats"), "cmdstat_eval:"));
+	asker_stop(&a);
+}
+
+struct flusher {
+	const char *socket;
+	atomic_bool stop;
+	unsigned flushes;
+};
+
+static void *flush_and_flush(void *arg)
+{
+	struct flusher *f = arg;
+	redisContext *c = redisConnectUnix(f->socket);
+
+	while (c && !c->err && !atomic_load(&f->stop)) {
+		freeReplyObject(redisCommand(c, "SCRIPT FLUSH SYNC"));
+		f->flushes++;
+		wait_a_little();
+	}
+	redisFree(c);
+	return NULL;
+}
+
+Test(redis_live, flushing_the_script_cache_all_the_time_loses_and_doubles_nothing)
+{
+	enum {
+		ROUNDS = 100,
+		N = 50,
+		LIMIT = 100000
+	};
+	struct question *q = calloc(N, sizeof(*q)), last;
+	struct flusher f = { 0 };
+	struct redis *r;
+	pthread_t thread;
+	struct asker a;
+
+	r = start_asking(&a);
+	f.socket = r->socket;
+	cr_assert(pthread_create(&thread, NULL, flush_and_flush, &f) == 0);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (unsigned i = 0; i < N; i++) {
+			question_init(&q[i], &a, "rate:test:a", LIMIT);
+			ask(&q[i]);
+		}
+		cr_assert(RUN_UNTIL(&a, PATIENCE_MS, a.answered == (round + 1) * N));
+		for (unsigned i = 0; i < N; i++)
+			cr_assert_eq(q[i].take.by, DECIDED_BY_REDIS);
+	}
+	atomic_store(&f.stop, true);
+	pthread_join(thread, NULL);
+	cr_assert_gt(f.flushes, 1);
+	cr_assert(strstr(redis_run(r, "INFO commandstats"), "cmdstat_eval:"),
+		"no flush came between two questions");
+	question_init(&last, &a, "rate:test:a", LIMIT);
+	ask(&last);
+	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, last.answers));
+	cr_assert_eq(last.take.views[0].remaining, LIMIT - ROUNDS * N - 1);
+	cr_assert_eq(counter_sum(COUNT_store_failures), 0);
+	asker_stop(&a);
+	free(q);
+}
+
+Test(redis_live, when_it_is_killed_policy_decides_and_when_it_is_back_it_does)
+{
+	struct question q[3];
+	struct redis *r;
+	struct asker a;
+
+	r = start_asking(&a);
+	cr_assert_eq(ask_one(&a, "rate:test:a", 10), DECIDED_BY_REDIS);
+	/* Stopped, it cannot answer; killed, it never will. */
+	process_signal(r->process, SIGSTOP);
+	for (unsigned i = 0; i < COUNT_OF(q); i++) {
+		question_init(&q[i], &a, "rate:test:a", 10);
+		ask(&q[i]);
+	}
+	asker_run_a_little(&a);
+	process_signal(r->process, SIGKILL);
+	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, a.answered == 1 + COUNT_OF(q)));
+	for (unsigned i = 0; i < COUNT_OF(q); i++)
+		cr_assert_eq(q[i].take.by, DECIDED_BY_FALLBACK);
+	cr_assert(process_ends(r->process, PATIENCE_MS));
+	expect_down(&a, "");
+	r->process = process_start(&(struct process_spec){
+		.name = "redis-again",
+		.argv = (const char *const[]){ "redis-server", "--port", "0",
+			"--unixsocket", r->socket, "--save", "", "--appendonly", "no",
+			NULL },
+	});
+	cr_assert(WAIT_UNTIL(PATIENCE_MS, addr_answers(text("unix:%s", r->socket))));
+	cr_assert(decided_by_redis_within(&a, SOON_MS));
+	cr_assert_eq(counter_sum(COUNT_store_connects), 2);
+	asker_stop(&a);
+}
+
+Test(redis_live, when_it_hangs_questions_wait_for_the_timeout_once)
+{
+	struct question q;
+	struct redis *r;
+	struct asker a;
+
+	r = redis_start();
+	asker_init(&a, r->socket);
+	a.config->store.timeout_ms = 100;
+	asker_start(&a);
+	cr_assert(decided_by_redis_within(&a, PATIENCE_MS));
+	process_signal(r->process, SIGSTOP);
+	question_init(&q, &a, "rate:test:a", 10);
+	ask(&q);
+	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, q.answers));
+	cr_assert_eq(q.take.by, DECIDED_BY_FALLBACK);
+	cr_assert_lt(q.answered_us - q.asked_us, 1000 * US_PER_MS);
+	ask(&q);
+	cr_assert_eq(q.answers, 2, "nobody waits for one that hangs");
+	process_signal(r->process, SIGCONT);
+	cr_assert(decided_by_redis_within(&a, SOON_MS));
+	asker_stop(&a);
+}
+
+/* What an operator may do to it, what we then say, and how it is undone. */
+static const struct {
+	const char *trouble, *reason, *remedy;
+} troubles[] = {
+	{ "CONFIG SET maxmemory 1", "OOM", "CONFIG SET maxmemory 0" },
+	{ "REPLICAOF 127.0.0.1 1", "READONLY", "REPLICAOF NO ONE" },
+	{ "RPUSH rate:test:probe x", "", "DEL rate:test:probe" },
+	{ "SET rate:test:probe mine", "", "DEL rate:test:probe" },
+};
+
+Test(redis_live, what_it_refuses_is_decided_by_policy_until_it_is_mended)
+{
+	struct redis *r;
+	struct asker a;
+
+	r = start_asking(&a);
+	for (size_t i = 0; i < COUNT_OF(troubles); i++) {
+		cr_assert(decided_by_redis_within(&a, SOON_MS), "%s", troubles[i].trouble);
+		redis_run(r, "DEL rate:test:probe");
+		redis_run(r, troubles[i].trouble);
+		expect_down(&a, troubles[i].reason);
+		redis_run(r, troubles[i].remedy);
+	}
+	cr_assert(decided_by_redis_within(&a, SOON_MS));
+	asker_stop(&a);
+}
+
+static void with_password(
+	struct asker *a, const struct redis *r, char *user, char *password)
+{
+	asker_init(a, r->socket);
+	a->config->store.username = user;
+	a->config->store.password = password;
+	asker_start(a);
+}
+
+Test(redis_live, it_is_asked_with_user_and_password)
+{
+	struct redis *r = redis_start();
+	char user[] = "weir", right[] = "sesame", wrong[] = "open";
+	struct asker a;
+
+	redis_run(r, "ACL SETUSER weir on >sesame ~rate:* +@all");
+	with_password(&a, r, user, wrong);
+	expect_down(&a, "AUTH: WRONGPASS");
+	asker_stop(&a);
+	with_password(&a, r, user, right);
+	cr_assert_eq(ask_one(&a, "rate:test:a", 10), DECIDED_BY_REDIS);
+	asker_stop(&a);
+	redis_run(r, "CONFIG SET requirepass sesame");
+	with_password(&a, r, NULL, NULL);
+	expect_down(&a, "NOAUTH");
+	asker_stop(&a);
+	with_password(&a, r, NULL, right);
+	cr_assert_eq(ask_one(&a, "rate:test:a", 10), DECIDED_BY_REDIS);
+	asker_stop(&a);
+}
+
+Test(redis_live, it_counts_in_the_database_that_was_chosen)
+{
+	struct redis *r = redis_start();
+	struct asker a;
+
+	asker_init(&a, r->socket);
+	a.config->store.db = 3;
+	asker_start(&a);
+	cr_assert_eq(ask_one(&a, "rate:test:a", 10), DECIDED_BY_REDIS);
+	cr_assert(strstr(redis_run(r, "INFO keyspace"), "db3:keys=1"));
+	asker_stop(&a);
+}
+
+Test(redis_live, a_cluster_node_is_refused_with_the_reason)
+{
+	const char *socket = test_path("cluster.sock");
+	struct asker a;
+
+	process_start(&(struct process_spec){
+		.name = "cluster",
+		.argv = (const char *const[]){ "redis-server", "--port",
+			text("%u", free_port()), "--cluster-port", text("%u", free_port()),
+			"--bind", "127.0.0.1", "--cluster-enabled", "yes", "--unixsocket",
+			socket, "--save", "", NULL },
+	});
+	cr_assert(WAIT_UNTIL(PATIENCE_MS, addr_answers(text("unix:%s", socket))));
+	asker_init(&a, socket);
+	asker_start(&a);
+	expect_down(&a, "cluster node");
+	asker_stop(&a);
+}
+
+static void ask_by_name(struct asker *a, char *host, unsigned port)
+{
+	asker_init(a, NULL);
+	a->config->store.host = host;
+	a->config->store.port = port;
+	asker_start(a);
+}
+
+Test(redis_live, it_is_found_by_its_name)
+{
+	char localhost[] = "localhost", nowhere[] = "nowhere.invalid";
+	unsigned port = free_port();
+	struct asker a;
+
+	/* On 127.0.0.1 only: a name that is also ::1 must lead there all the same. */
+	process_start(&(struct process_spec){
+		.name = "redis-tcp",
+		.argv = (const char *const[]){ "redis-server", "--port", text("%u", port),
+			"--bind", "127.0.0.1", "--save", "", NULL },
+	});
+	cr_assert(WAIT_UNTIL(PATIENCE_MS, addr_answers(text("tcp:127.0.0.1:%u", port))));
+	ask_by_name(&a, localhost, port);
+	cr_assert_eq(ask_one(&a, "rate:test:a", 10), DECIDED_BY_REDIS);
+	cr_assert_eq(counter_sum(COUNT_store_failures), 0);
+	asker_stop(&a);
+	ask_by_name(&a, nowhere, port);
+	expect_down(&a, "no address for \"nowhere.invalid\"");
+	asker_stop(&a);
+	/* Closed while the look-up is under way. */
+	ask_by_name(&a, localhost, port);
+	asker_stop(&a);
+}
+
+Test(redis_live, a_refused_tcp_connection_is_noticed_at_once)
+{
+	char localhost[] = "127.0.0.1";
+	struct question q;
+	struct asker a;
+
+	ask_by_name(&a, localhost, free_port());
+	question_init(&q, &a, "rate:test:a", 10);
+	ask(&q);
+	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, q.answers));
+	cr_assert_eq(q.take.by, DECIDED_BY_FALLBACK);
+	cr_assert(down_because(&a, "refused"), "%s", store_state(a.store));
+	asker_stop(&a);
+}
