@@ -219,19 +219,22 @@ static void on_exit_seen(uv_poll_t *poll, int status, int events)
 {
 	struct program *p = poll->data;
 	siginfo_t info = { 0 };
-	struct program_exit how;
+	struct program_exit how = { 0 };
 
 	(void)status;
 	(void)events;
-	if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) < 0 ||
-		info.si_pid == 0)
-		return;
+	if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) == 0) {
+		if (info.si_pid == 0)
+			return;
+		how.by_signal = info.si_code != CLD_EXITED;
+		how.code = info.si_status;
+	}
+	/* Else somebody has reaped it already (SIGCHLD was ignored when weir was started):
+	 * it is gone, and how it ended nobody knows. */
 	uv_poll_stop(&p->poll);
 	p->reaped = true;
 	atomic_fetch_sub(&running, 1);
 	count_add(COUNT_programs_running, -1);
-	how.by_signal = info.si_code != CLD_EXITED;
-	how.code = info.si_status;
 	switch (p->state) {
 	case PROGRAM_OWNED: p->exited(p->user, how); break;
 	case PROGRAM_TERMINATED:

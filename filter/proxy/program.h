@@ -49,7 +49,7 @@ void program_set_nofile(uint64_t soft);
 
 struct program;
 
-/* How it ended, and when it could not be executed at all: error. */
+/* How it ended. */
 struct program_exit {
 	bool by_signal;
 	int code; /* exit status, or the signal's number */

@@ -72,8 +72,6 @@ static void on_timer(uv_timer_t *timer)
 		r->kind->start(r);
 		return;
 	}
-	if (r->paused)
-		return;
 	if (now < r->deadline_ms) {
 		uv_timer_start(timer, on_timer, r->deadline_ms - now, 0);
 		return;
@@ -88,6 +86,7 @@ static void on_timer(uv_timer_t *timer)
 
 void relay_touch(struct relay *r)
 {
+	/* The timer rests until relay_resume(). */
 	if (r->paused)
 		return;
 	r->deadline_ms = uv_now(r->loop) + r->timeout_ms;
