@@ -52,6 +52,8 @@ static void on_resume(uv_timer_t *timer)
 {
 	struct run *r = timer->data;
 
+	r->since_pause = 0;
+	r->paused = false;
 	if (r->relay)
 		relay_resume(r->relay);
 }
@@ -95,9 +97,13 @@ static void on_body(void *user, struct view piece)
 
 	cr_assert(!r->starting && r->relay && r->heads == 1 && !r->ends);
 	buf_add(&r->answer, piece);
+	if (r->paused)
+		r->since_pause += piece.n;
+	cr_assert_leq(r->since_pause, 65536, "a paused relay reads on");
 	if (r->cancel_in_body) {
 		cancel(r);
-	} else if (r->pause_ms) {
+	} else if (r->pause_ms && !r->paused) {
+		r->paused = true;
 		relay_pause(r->relay);
 		uv_timer_start(&r->resume, on_resume, (uint64_t)r->pause_ms, 0);
 	}

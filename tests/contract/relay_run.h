@@ -37,7 +37,8 @@ struct run {
 	struct relay *relay;
 	uv_loop_t *loop;
 	uv_timer_t resume, cancel;
-	bool starting;
+	bool starting, paused;
+	size_t since_pause; /* bytes that came all the same */
 };
 
 /* params: "NAME=value" lines. Limits are generous until the test says otherwise. */

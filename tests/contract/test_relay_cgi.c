@@ -7,8 +7,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -284,6 +286,10 @@ Test(relay_cgi, child_that_holds_the_output_does_not_hold_the_answer)
 	int64_t began = clock_mono_us();
 
 	check(SH HEAD "echo ok; sleep 6 2>/dev/null & exit 0", RELAY_WHOLE, 200, "ok\n");
+	/* Even if the child never falls silent, once the answer is known to be whole. */
+	check(SH "printf 'Content-Length: 2\n\nok'\n"
+		 "(for i in 1 2 3 4 5 6; do echo more; sleep 1; done) 2>/dev/null & exit 0",
+		RELAY_WHOLE, 200, "ok");
 	cr_assert_lt(clock_mono_us() - began, 5 * US_PER_S);
 }
 
@@ -382,13 +388,17 @@ Test(relay_cgi, cancelled_program_is_gone)
 	for (size_t i = 0; i < COUNT_OF(programs); i++) {
 		struct run r;
 
+		int64_t began = clock_mono_us();
+
 		prepare(&r, programs[i], "REQUEST_METHOD=GET");
-		r.backend.kill_grace_ms = 100;
+		/* Only the last one lets it come to that. */
+		r.backend.kill_grace_ms = i == 2 ? 100 : 20000;
 		r.cancel_after_ms = 300;
 		r.cancel_in_body = i == 1;
 		run(&r);
 		cr_assert_eq(r.ends, 0);
 		cr_assert(!is_running(read_pid()));
+		cr_assert_lt(clock_mono_us() - began, 10 * US_PER_S);
 		cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1, "a child is left");
 		run_release(&r);
 	}
@@ -419,6 +429,7 @@ Test(relay_cgi, slow_reader_gets_all_of_it)
 
 Test(relay_cgi, end_of_the_program_waits_for_a_slow_reader)
 {
+	clock_t began = clock();
 	struct run r;
 
 	/* It is gone long before its output is read. */
@@ -427,7 +438,47 @@ Test(relay_cgi, end_of_the_program_waits_for_a_slow_reader)
 	r.pause_ms = 700;
 	run_expect(&r, RELAY_WHOLE, 200, NULL);
 	cr_assert_eq(r.answer.n, 60003);
+	cr_assert_lt(clock() - began, CLOCKS_PER_SEC / 10, "waiting costs time");
 	run_release(&r);
+}
+
+Test(relay_cgi, too_few_descriptors_are_survived)
+{
+	struct run runs[40];
+	struct rlimit old, few;
+	size_t whole = 0;
+	int before, after;
+
+	before = dup(0);
+	close(before);
+	for (size_t i = 0; i < COUNT_OF(runs); i++) {
+		prepare(&runs[i], SH HEAD "exec cat", "REQUEST_METHOD=POST");
+		run_body(&runs[i], VIEW("hello"));
+	}
+	getrlimit(RLIMIT_NOFILE, &old);
+	few = (struct rlimit){ (rlim_t)before + 30, old.rlim_max };
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	run_all(runs, COUNT_OF(runs));
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+	for (size_t i = 0; i < COUNT_OF(runs); i++) {
+		whole += runs[i].how == RELAY_WHOLE;
+		cr_assert(runs[i].how == RELAY_WHOLE || runs[i].how == RELAY_FAILED,
+			"end %d (%s)", (int)runs[i].how, runs[i].why);
+		run_release(&runs[i]);
+	}
+	cr_assert(whole > 0 && whole < COUNT_OF(runs), "%zu were answered", whole);
+	after = dup(0);
+	close(after);
+	cr_assert_eq(after, before);
+	cr_assert_eq(counter_sum(COUNT_programs_running), 0);
+	check(SH HEAD "echo ok", RELAY_WHOLE, 200, "ok\n");
+}
+
+Test(relay_cgi, programs_that_somebody_else_reaps_are_noticed)
+{
+	signal(SIGCHLD, SIG_IGN);
+	check(SH HEAD "echo ok", RELAY_WHOLE, 200, "ok\n");
+	cr_assert_eq(counter_sum(COUNT_programs_running), 0);
 }
 
 Test(relay_cgi, many_at_once_leave_nothing_behind)

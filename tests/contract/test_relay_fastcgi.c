@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What an application sends once it has read the request, in order. */
@@ -639,6 +640,7 @@ Test(relay_fastcgi, time_does_not_run_while_the_reader_is_slow)
 	static const struct step two[] = { { OUT, HEAD "a" }, { SILENCE, NULL, 50 },
 		{ OUT, "b" }, { OUT_OVER }, { END }, { 0 } };
 	struct fake f = { .serve = play, .script = two };
+	clock_t began = clock();
 	struct run r;
 
 	fake_start(&f, 8);
@@ -647,6 +649,8 @@ Test(relay_fastcgi, time_does_not_run_while_the_reader_is_slow)
 	r.pause_ms = 400;
 	r.backend.idle_timeout_ms = 200;
 	run_expect(&r, RELAY_WHOLE, 200, "ab");
+	/* Nor is the processor kept busy by data that nobody wants yet. */
+	cr_assert_lt(clock() - began, CLOCKS_PER_SEC / 10);
 	fake_stop(&f);
 	fake_release(&f);
 	run_release(&r);
