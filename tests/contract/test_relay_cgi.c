@@ -228,6 +228,7 @@ Test(relay_cgi, environment_holds_what_it_should_and_no_more)
 
 Test(relay_cgi, program_starts_in_a_clean_place)
 {
+	int forgotten = dup(0); /* by a library that knows no close-on-exec */
 	char *text = output(SH HEAD
 		"echo \"args $#\"\n"
 		"echo \"name $0\"\n"
@@ -246,6 +247,7 @@ Test(relay_cgi, program_starts_in_a_clean_place)
 		root, root);
 	cr_assert_str_eq(text, want);
 	free(text);
+	close(forgotten);
 }
 
 Test(relay_cgi, program_gets_the_limit_of_open_files_weir_had)
@@ -503,4 +505,9 @@ Test(relay_cgi, many_at_once_leave_nothing_behind)
 	cr_assert_eq(after, before);
 	cr_assert_eq(counter_sum(COUNT_programs_running), 0);
 	cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1, "a child is left");
+	/* All places are free again. */
+	prepare(&runs[0], SH HEAD "echo ok", "REQUEST_METHOD=GET");
+	runs[0].backend.max_programs = 1;
+	run_expect(&runs[0], RELAY_WHOLE, 200, "ok\n");
+	run_release(&runs[0]);
 }
