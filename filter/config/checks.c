@@ -1,11 +1,8 @@
 /*
- * config/checks.c - what single options and files cannot see.
- *
- * Mistakes here are between two places; notices are for what works and may not be
- * meant. Nothing is asked of the machine but whether the root of CGI programs is there.
+ * config/checks.c - what single options and files cannot see: mistakes between two
+ * places, and notices about what works and may not be meant.
  */
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "config/load.h"
 
@@ -16,27 +13,35 @@ struct place load_place(const struct load *l, const char *section, const char *n
 	return (struct place){ l->config->files[0], o ? l->lines[o - options] : 0 };
 }
 
+static void no_such_backend(
+	struct load *l, struct place at, const char *subject, const char *name)
+{
+	const struct config *c = l->config;
+	struct buf hint = { 0 };
+
+	buf_add_str(&hint, c->n_backends ? "there is " : "write ");
+	for (size_t i = 0; i < c->n_backends; i++)
+		buf_addf(&hint, "%s%s", i ? ", " : "", c->backends[i].name);
+	if (!c->n_backends)
+		buf_addf(&hint, "[backend %s] and what belongs to it", name);
+	if (buf_str(&hint))
+		mistake_value(
+			l->m, at, subject, view_str(name), "is not a backend; %s", hint.p);
+	else
+		l->m->no_memory = true;
+	buf_release(&hint);
+}
+
 const struct backend *load_find_backend(
 	struct load *l, struct place at, const char *subject, const char *name)
 {
 	const struct config *c = l->config;
-	struct buf names = { 0 };
 
 	for (size_t i = 0; i < c->n_backends; i++) {
 		if (strcmp(c->backends[i].name, name) == 0)
 			return &c->backends[i];
-		buf_addf(&names, "%s%s", i ? ", " : "", c->backends[i].name);
 	}
-	if (!c->n_backends)
-		buf_addf(&names, "[backend %s] and what belongs to it", name);
-	if (buf_str(&names))
-		mistake_value(l->m, at, subject, view_str(name),
-			c->n_backends ? "is not a backend; there is %s"
-				      : "is not a backend; write %s",
-			names.p);
-	else
-		l->m->no_memory = true;
-	buf_release(&names);
+	no_such_backend(l, at, subject, name);
 	return NULL;
 }
 
@@ -148,22 +153,6 @@ static void note_everybody(struct load *l, const struct networks *nets, const ch
 	}
 }
 
-static void note_roots(struct load *l)
-{
-	const struct config *c = l->config;
-	struct stat st;
-
-	for (size_t i = 0; i < c->n_backends; i++) {
-		const char *root = c->backends[i].root;
-
-		if (root && (stat(root, &st) < 0 || !S_ISDIR(st.st_mode)))
-			mistake_notice(l->m, (struct place){ c->files[0], 0 },
-				"backend.cgi: \"%s\" of [backend %s] is not a directory "
-				"now",
-				root, c->backends[i].name);
-	}
-}
-
 /* The log of a sliding window takes ten bytes for each event. */
 #define LARGE_COUNT 1000000
 
@@ -205,7 +194,6 @@ static void note_what_may_not_be_meant(struct load *l)
 			"store.type: memory counts in this process alone; where a web "
 			"server "
 			"starts several, each of them counts for itself");
-	note_roots(l);
 	note_large(l, &c->site);
 	for (size_t i = 0; i < c->n_endpoints; i++)
 		note_large(l, &c->endpoints[i].tiers);

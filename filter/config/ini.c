@@ -33,7 +33,6 @@ struct reader {
 
 	/* The current line, as inih is to see it. */
 	struct buf line_text;
-	bool commented;
 };
 
 /* Debian's inih exports its settings as variables and reads them on every call. */
@@ -236,7 +235,6 @@ static void read_assignment(struct reader *r, struct view line)
 	cut = find_cut(value);
 	if (cut != SIZE_MAX && !check_cut(r, name, value, cut))
 		return;
-	r->commented = cut != SIZE_MAX;
 	/* What stands under a bad section was not asked for. */
 	if (r->wanted)
 		buf_add(&r->line_text, line);
@@ -295,7 +293,6 @@ static char *next_line(char *out, int n, void *stream)
 	if (line.n && line.p[line.n - 1] == '\r')
 		line.n--;
 	r->line++;
-	r->commented = false;
 	buf_reset(&r->line_text);
 	examine(r, line);
 	if (!buf_ok(&r->line_text))
@@ -313,14 +310,16 @@ static char *next_line(char *out, int n, void *stream)
 static int on_value(void *user, const char *section, const char *name, const char *value)
 {
 	struct reader *r = user;
-	const struct ini_value v = {
+	struct view whole = buf_view(&r->line_text);
+	struct ini_value v = {
 		.name = view_str(name),
 		.value = view_str(value),
 		.line = r->line,
-		.commented = r->commented,
 	};
 
 	(void)section; /* the reader announced it */
+	view_cut(&whole, '=');
+	v.whole = view_trim(whole);
 	r->events->value(r->user, &v);
 	return 1;
 }

@@ -28,8 +28,8 @@
 /* Views are borrowed: valid during the call. */
 struct ini_value {
 	struct view name, value; /* value without the comment behind it */
+	struct view whole;       /* value with it */
 	unsigned line;
-	bool commented; /* there was a comment behind it */
 };
 
 struct ini_events {

@@ -147,6 +147,7 @@ static bool read_networks(
 {
 	struct networks *all = field;
 	struct network *slot;
+	size_t whole = value.n;
 
 	(void)o;
 	(void)n;
@@ -167,7 +168,7 @@ static bool read_networks(
 			struct buf named = { 0 };
 
 			/* The value may be long: say which one of it. */
-			if (value.n || all->n) {
+			if (one.n < whole) {
 				buf_add_str(&named, ": ");
 				mistake_quote(&named, one);
 				buf_add_byte(&named, ' ');
@@ -280,6 +281,8 @@ static bool split_url(struct view text, struct redis_url *url, struct buf *why)
 	if (url->unix_socket) {
 		url->db = rest;
 		url->path = view_cut(&url->db, '?');
+		if (!view_starts(url->path, VIEW("/")))
+			goto bad;
 		if (url->db.p && !view_starts(url->db, VIEW("db=")))
 			goto bad;
 		if (url->db.p)

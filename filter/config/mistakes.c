@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "config/units.h"
+
 #define QUOTED_MAX 100
 
 void mistakes_release(struct mistakes *m)
@@ -71,6 +73,7 @@ void mistake_notice(struct mistakes *m, struct place at, const char *fmt, ...)
 void mistake_quote(struct buf *b, struct view v)
 {
 	size_t shown = v.n;
+	bool utf8;
 
 	/* A long value is cut, and not in the middle of a UTF-8 character. */
 	if (shown > QUOTED_MAX) {
@@ -78,11 +81,12 @@ void mistake_quote(struct buf *b, struct view v)
 		while (shown && ((unsigned char)v.p[shown] & 0xc0) == 0x80)
 			shown--;
 	}
+	utf8 = unit_is_utf8(view_of(v.p, shown));
 	buf_add_byte(b, '"');
 	for (size_t i = 0; i < shown; i++) {
 		unsigned char c = (unsigned char)v.p[i];
 
-		if (c < ' ' || c == 0x7f)
+		if (c < ' ' || c == 0x7f || (c >= 0x80 && !utf8))
 			buf_addf(b, "\\x%02x", c);
 		else
 			buf_add_byte(b, (char)c);

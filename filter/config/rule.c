@@ -375,25 +375,28 @@ void rule_release(struct rule *r)
 static void put_java_attribute(struct view part, struct buf *out)
 {
 	struct view value = part, name = view_trim(view_cut(&value, '='));
-	const char *dot;
+	bool is_name = view_eq(name, VIEW("key")) || view_eq(name, VIEW("plan")) ||
+		view_eq(name, VIEW("name"));
 
 	value = view_trim(value);
 	if (value.n >= 2 && value.p[0] == '"' && value.p[value.n - 1] == '"')
 		value = view_of(value.p + 1, value.n - 2);
-	dot = value.n ? memrchr(value.p, '.', value.n) : NULL;
-	if (dot)
-		value = view_skip(value, (size_t)(dot - value.p) + 1);
+	for (size_t i = value.n; i-- > 0 && !is_name;) {
+		if (value.p[i] == '.') {
+			value = view_skip(value, i + 1);
+			break;
+		}
+	}
 	if (name.n == 0)
 		return;
 	buf_add_byte(out, ' ');
 	buf_add(out, name);
 	buf_add_byte(out, '=');
+	/* Constants are in capitals there, and small here; names are as they are. */
 	for (size_t i = 0; i < value.n; i++) {
 		char c = value.p[i];
 
-		/* The words of annotations are constants, in capitals. */
-		buf_add_byte(out,
-			view_eq(name, VIEW("key")) || c < 'A' || c > 'Z' ? c : c | 0x20);
+		buf_add_byte(out, !is_name && c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c);
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "config/load.h"
 #include "config/pattern.h"
@@ -22,23 +23,37 @@ static bool in_section(const struct load *l, const char *kind)
 
 /* ---- backends ---- */
 
+/* The line of an option of the current section, or 0. */
+static unsigned option_line(const struct load *l, const char *name)
+{
+	const struct option *o = option_find(view_str(l->kind), view_str(name));
+
+	return o ? l->section_lines[o - options] : 0;
+}
+
 static void check_backend(struct load *l)
 {
 	struct backend *b = &l->backend;
+	struct stat st;
+	bool fastcgi = option_line(l, "fastcgi"), cgi = option_line(l, "cgi");
 
-	if (b->n_addrs == 0 && !b->root) {
+	if (!fastcgi && !cgi) {
 		mistake_add(l->m, place(l, l->section_line),
 			"[backend %s] has no address; write fastcgi = unix:/path, or cgi = "
 			"/directory",
 			b->name);
 		return;
 	}
-	if (b->n_addrs && b->root) {
+	if (fastcgi && cgi) {
 		mistake_add(l->m, place(l, l->section_line),
 			"[backend %s] has fastcgi and cgi; write two backends", b->name);
 		return;
 	}
-	b->kind = b->root ? BACKEND_CGI : BACKEND_FASTCGI;
+	b->kind = cgi ? BACKEND_CGI : BACKEND_FASTCGI;
+	/* The only thing asked of the machine, and no mistake: it may be mounted later. */
+	if (b->root && (stat(b->root, &st) < 0 || !S_ISDIR(st.st_mode)))
+		mistake_notice(l->m, place(l, option_line(l, "cgi")),
+			"backend.cgi: \"%s\" is not a directory now", b->root);
 	for (size_t i = 0; i < options_n && b->kind == BACKEND_FASTCGI; i++) {
 		if (options[i].flags & OPT_FOR_CGI && l->section_lines[i])
 			mistake_add(l->m, place(l, l->section_lines[i]),
@@ -101,7 +116,7 @@ static bool check_header(struct load *l, struct view kind, struct view name, uns
 		why = "has a name behind it; only [backend NAME] and [endpoint NAME] have "
 		      "one";
 	else if (named && (!unit_is_name(name)))
-		why = "is not a name; write letters, digits and _ . -";
+		why = "has a bad name; write letters, digits and _ . -";
 	else if (l->is_main && endpoint)
 		why = "stands in the main file; write each endpoint into a file of its "
 		      "own, "
@@ -202,7 +217,7 @@ static void read_option(struct load *l, const struct option *o, const char *subj
 {
 	struct buf why = { 0 }, shown = { 0 };
 
-	if (option_is_sentence(o) && v->commented)
+	if (option_is_sentence(o) && v->whole.n > v->value.n)
 		buf_add_str(&why,
 			"would be cut at its ';'; put a comment on a line of its own, "
 			"or take away the blank before the ';'");
@@ -210,7 +225,7 @@ static void read_option(struct load *l, const struct option *o, const char *subj
 		goto out;
 	if (v->value.n && memchr(v->value.p, ';', v->value.n) && !option_is_sentence(o))
 		buf_add_str(&why, " (a comment needs a blank before its ';')");
-	option_shown(o, v->value, &shown);
+	option_shown(o, option_is_sentence(o) ? v->whole : v->value, &shown);
 	if (buf_str(&why) && buf_ok(&shown))
 		mistake_value(
 			l->m, place(l, v->line), subject, buf_view(&shown), "%s", why.p);
@@ -316,7 +331,7 @@ static void add_pattern(struct load *l)
 		mistake_add(l->m, at, "endpoint.%s", why.p);
 	else
 		mistake_add(l->m, at,
-			"endpoint.%s: %s at %s:%u; some request meets both, and neither is "
+			"endpoint.%s, %s at %s:%u: some request meets both, and neither is "
 			"more specific; change one",
 			why.p, endpoints[tie].name, endpoints[tie].file,
 			endpoints[tie].line);

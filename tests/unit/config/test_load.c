@@ -1,0 +1,275 @@
+#include <criterion/criterion.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "config/config.h"
+#include "config/ini.h"
+#include "config/pattern.h"
+
+static void enter(const char *dir)
+{
+	cr_assert_eq(chdir(dir), 0, "%s", dir);
+}
+
+/* Loads what has no mistake in it. */
+static struct config *load_good(const char *file, struct buf *messages)
+{
+	struct config *c = NULL;
+
+	cr_assert(config_load(file, &c, messages), "%s", buf_str(messages));
+	cr_assert_not_null(c);
+	return c;
+}
+
+Test(load, every_mistake_is_told_with_file_line_and_what_would_do)
+{
+	glob_t found;
+
+	enter(CONFIG_DATA "/bad");
+	cr_assert_eq(glob("*.ini", 0, NULL, &found), 0);
+	cr_assert_geq(found.gl_pathc, 30);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		const char *file = found.gl_pathv[i];
+		struct buf name = { 0 }, wanted = { 0 }, told = { 0 };
+		struct config *c = NULL;
+
+		buf_addf(&name, "%.*s.expected", (int)(strlen(file) - 4), file);
+		cr_assert_eq(ini_slurp(buf_str(&name), &wanted), 0, "%s", name.p);
+		cr_expect_not(config_load(file, &c, &told), "%s", file);
+		cr_expect_null(c);
+		cr_expect_str_eq(buf_str(&told), buf_str(&wanted),
+			"%s\ntold:\n%s\nwanted:\n%s", file, told.p, wanted.p);
+		buf_release(&name);
+		buf_release(&wanted);
+		buf_release(&told);
+	}
+	globfree(&found);
+}
+
+Test(load, a_file_that_is_not_there_is_told)
+{
+	struct config *c = NULL;
+	struct buf told = { 0 };
+
+	cr_expect_not(config_load("/nonexistent/weir.ini", &c, &told));
+	cr_expect_str_eq(buf_str(&told),
+		"/nonexistent/weir.ini: the file cannot be read (No such file or "
+		"directory); "
+		"name the configuration with -c FILE\n");
+	buf_release(&told);
+}
+
+Test(load, files_are_named_as_the_operator_would_from_where_he_is)
+{
+	struct config *c = NULL;
+	struct buf told = { 0 };
+
+	enter(CONFIG_DATA);
+	cr_expect_not(config_load("bad/endpoint-file.ini", &c, &told));
+	cr_expect(strstr(buf_str(&told), "bad/endpoint-file.d/a.ini:3: "));
+	buf_release(&told);
+}
+
+Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
+{
+	struct buf told = { 0 };
+	struct config *c;
+	const struct rule *slow;
+
+	enter(CONFIG_DATA "/good");
+	c = load_good("full.ini", &told);
+	cr_expect_str_eq(c->file, "full.ini");
+	cr_assert_eq(c->server.n_listen, 3);
+	cr_expect_str_eq(c->server.listen[0].text, "unix:/run/weir/weir.sock");
+	cr_expect_eq(net_addr_port(&c->server.listen[2]), 9000);
+	cr_expect_eq(c->server.socket_mode, 0600);
+	cr_expect_str_eq(c->server.socket_user, "weir");
+	cr_expect_str_eq(c->server.socket_group, "www-data");
+	cr_expect_eq(c->server.backlog, 100);
+	cr_expect_eq(c->server.workers, 4);
+	cr_expect_str_eq(c->server.backend->name, "legacy");
+	cr_expect_eq(c->server.mode, MODE_SHADOW);
+	cr_expect_eq(c->server.head_limit, 32768);
+	cr_expect_eq(c->server.head_timeout_ms, 5000);
+	cr_expect_eq(c->server.body_limit, UINT64_C(1) << 30);
+	cr_expect_eq(c->server.body_timeout_ms, 30000);
+	cr_expect_eq(c->server.send_timeout_ms, 120000);
+	cr_expect_eq(c->server.spool_memory, 1 << 20);
+	cr_expect_str_eq(c->server.spool_dir, "/tmp");
+	cr_expect_eq(c->server.drain_timeout_ms, 1000);
+	cr_expect_eq(c->server.stop_timeout_ms, 3600000);
+	cr_expect_str_eq(c->server.control, "unix:/run/weir/ctl.sock");
+	cr_expect_str_eq(c->server.control_group, "adm");
+	cr_expect_eq(c->store.type, STORE_MEMORY);
+	cr_expect_str_eq(c->store.host, "redis.example.org");
+	cr_expect_str_eq(c->store.password, "p@ss/word");
+	cr_expect_eq(c->store.db, 3);
+	cr_expect_eq(c->store.timeout_ms, 20);
+	cr_expect_str_eq(c->store.prefix, "limits");
+	cr_expect_eq(c->store.memory, 8 << 20);
+	cr_expect_eq(c->fallback.policy, ON_ERROR_CLOSED);
+	cr_expect_eq(c->fallback.instances, 3);
+	cr_expect_eq(c->fallback.rate.window_us, 10000000);
+	cr_assert_eq(c->client.trusted_proxies.n, 4);
+	cr_expect_eq(c->client.trusted_proxies.list[3].bits, 24);
+	cr_expect_eq(c->client.ipv6_prefix, 56);
+	cr_expect_eq(c->client.user, USER_REMOTE_USER);
+	cr_expect_eq(c->allow.networks.n, 1);
+	cr_expect_str_eq(c->reply.message, "Too many; wait {retry_after} s, 请稍后重试");
+	cr_expect_not(c->reply.rate_limit_fields);
+	cr_expect_eq(c->log.level, LOG_LEVEL_DEBUG);
+	cr_expect_eq(c->log.requests, LOG_REQUESTS_ALL);
+	cr_assert_eq(c->site.n, 2);
+	cr_expect_str_eq(c->site.list[1].label, "site/ip/sw60s");
+
+	cr_assert_eq(c->n_backends, 2);
+	cr_expect_eq(c->backends[0].kind, BACKEND_FASTCGI);
+	cr_expect_eq(c->backends[0].n_addrs, 2);
+	cr_expect_eq(c->backends[0].connect_timeout_ms, 1000);
+	cr_expect_eq(c->backends[0].first_byte_timeout_ms, 2000);
+	cr_expect_eq(c->backends[0].idle_timeout_ms, 3000);
+	cr_expect_eq(c->backends[1].kind, BACKEND_CGI);
+	cr_expect_eq(c->backends[1].index, 1);
+	cr_expect_str_eq(c->backends[1].root, "/");
+	cr_expect_str_eq(c->backends[1].prefix, "/cgi-bin");
+	cr_expect_str_eq(c->backends[1].path, "/bin");
+	cr_expect_eq(c->backends[1].kill_grace_ms, 1500);
+	cr_expect_eq(c->backends[1].max_programs, 7);
+
+	/* In the order of the files' names; submit.ini, named twice, is read once. */
+	cr_assert_eq(c->n_files, 3);
+	cr_assert_eq(c->n_endpoints, 2);
+	cr_expect_str_eq(c->endpoints[0].name, "static");
+	cr_expect_str_eq(c->endpoints[0].backend->name, "legacy");
+	cr_expect_str_eq(c->endpoints[1].name, "submit");
+	cr_expect_str_eq(c->endpoints[1].backend->name, "php");
+	cr_expect_str_eq(c->endpoints[1].file, "full.d/submit.ini");
+	cr_expect_eq(c->endpoints[1].line, 1);
+	cr_assert_eq(c->endpoints[1].tiers.n, 2);
+	slow = &c->endpoints[1].tiers.list[1].rules[0];
+	cr_expect_str_eq(slow->name, "slow");
+	cr_expect_str_eq(slow->file, "full.d/submit.ini");
+	cr_expect_eq(slow->line, 8);
+	config_unref(c);
+	buf_release(&told);
+}
+
+Test(load, what_is_left_out_has_its_default)
+{
+	struct buf told = { 0 };
+	struct config *c;
+
+	enter(CONFIG_DATA "/good");
+	c = load_good("empty.ini", &told);
+	cr_expect_eq(told.n, 0);
+	cr_expect_eq(c->server.n_listen, 0);
+	cr_expect_null(c->server.backend);
+	cr_expect_eq(c->server.mode, MODE_ENFORCE);
+	cr_expect_eq(c->server.stop_timeout_ms, 30000);
+	cr_expect_str_eq(c->server.socket_user, "");
+	cr_expect_eq(c->store.type, STORE_REDIS);
+	cr_expect_eq(net_addr_port(&c->store.addr), 6379);
+	cr_expect_null(c->store.host);
+	cr_expect_null(c->store.password);
+	cr_expect_eq(c->fallback.policy, ON_ERROR_LOCAL);
+	cr_expect_eq(c->allow.networks.n, 0);
+	cr_expect_eq(c->client.ipv6_prefix, 64);
+	cr_expect_eq(c->log.requests, LOG_REQUESTS_REFUSED);
+	cr_expect_eq(c->n_endpoints, 0);
+	cr_expect_not_null(c->patterns);
+	config_unref(c);
+	buf_release(&told);
+}
+
+Test(load, a_file_from_windows_is_read_like_any_other)
+{
+	struct buf told = { 0 };
+	struct config *c;
+
+	enter(CONFIG_DATA "/good");
+	c = load_good("crlf.ini", &told);
+	cr_expect_eq(told.n, 0);
+	cr_expect_eq(c->server.workers, 3);
+	cr_expect_eq(c->site.list[0].rules[0].rate.count, 7);
+	config_unref(c);
+	c = load_good("no-newline.ini", &told);
+	cr_expect_eq(c->log.level, LOG_LEVEL_INFO);
+	config_unref(c);
+	buf_release(&told);
+}
+
+Test(load, what_works_and_may_not_be_meant_is_noticed)
+{
+	struct buf told = { 0 }, wanted = { 0 };
+	struct config *c;
+
+	enter(CONFIG_DATA "/good");
+	cr_assert_eq(ini_slurp("notices.expected", &wanted), 0);
+	c = load_good("notices.ini", &told);
+	cr_expect_str_eq(buf_str(&told), buf_str(&wanted));
+	config_unref(c);
+	buf_release(&told);
+	buf_release(&wanted);
+}
+
+Test(load, the_shipped_configuration_loads_anywhere_without_a_word)
+{
+	struct buf told = { 0 };
+	struct config *c = load_good(CONFIG_ETC "/weir.ini", &told);
+
+	cr_expect_str_eq(buf_str(&told), "");
+	cr_expect_eq(c->n_endpoints, 4);
+	cr_expect_eq(c->site.n, 2);
+	config_unref(c);
+	buf_release(&told);
+}
+
+Test(load, the_summary_shows_what_is_in_force_and_no_password)
+{
+	struct buf told = { 0 }, out = { 0 };
+	struct config *c;
+
+	enter(CONFIG_DATA "/good");
+	c = load_good("full.ini", &told);
+	config_summary(c, &out);
+	cr_expect_str_eq(buf_str(&out),
+		"full.ini: files 3, endpoints 2, backends 2, all rules in shadow mode\n"
+		"listen unix:/run/weir/weir.sock\n"
+		"listen tcp:127.0.0.1:9000\n"
+		"listen tcp:[::1]:9000\n"
+		"store memory, at most 8M\n"
+		"backend php\n"
+		"    fastcgi unix:/run/php/a.sock\n"
+		"    fastcgi tcp:127.0.0.1:9001\n"
+		"backend legacy\n"
+		"    cgi / at /cgi-bin\n"
+		"site\n"
+		"    site/global/sw1s         10000 in 1s\n"
+		"    site/ip/sw60s            600 in 60s\n"
+		"endpoint static to legacy (full.d/static.ini:1)\n"
+		"endpoint submit to php (full.d/submit.ini:1)\n"
+		"    user/sw60s               60 in 60s\n"
+		"                             plan paid: 600 in 60s\n"
+		"    ip/eval/slow             5 in 1h, burst 20, cost 2, shadow\n");
+	config_unref(c);
+	buf_release(&told);
+	buf_release(&out);
+}
+
+Test(load, a_snapshot_lives_as_long_as_somebody_holds_it)
+{
+	struct buf told = { 0 };
+	struct config *c;
+
+	enter(CONFIG_DATA "/good");
+	c = load_good("empty.ini", &told);
+	cr_expect_eq(config_ref(c), c);
+	config_unref(c);
+	cr_expect_str_eq(c->store.prefix, "rate");
+	config_unref(c);
+	config_unref(NULL);
+	cr_expect_null(config_ref(NULL));
+	buf_release(&told);
+}
