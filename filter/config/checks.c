@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "config/kinds.h"
 #include "config/load.h"
 
 struct place load_place(const struct load *l, const char *section, const char *name)
@@ -45,11 +46,6 @@ const struct backend *load_find_backend(
 	return NULL;
 }
 
-static bool same_addr(const struct net_addr *a, const struct net_addr *b)
-{
-	return a->len == b->len && memcmp(&a->ss, &b->ss, a->len) == 0;
-}
-
 /* weir as its own backend would call itself until connections run out. */
 static void check_loops(struct load *l)
 {
@@ -65,7 +61,7 @@ static void check_loops(struct load *l)
 				mine->text);
 		for (size_t b = 0; b < c->n_backends; b++) {
 			for (size_t a = 0; a < c->backends[b].n_addrs; a++) {
-				if (!same_addr(mine, &c->backends[b].addrs[a]))
+				if (!kind_same_addr(mine, &c->backends[b].addrs[a]))
 					continue;
 				mistake_add(l->m, load_place(l, "server", "listen"),
 					"server.listen: \"%s\" is also an address of "

@@ -22,6 +22,9 @@ void kind_release_text(void *field, size_t *n);
 void *kind_list_room(void *field, size_t n, size_t size, struct buf *why);
 void kind_release_list(void *field, size_t *n);
 
+/* Whether both are one address, however they were written. */
+bool kind_same_addr(const struct net_addr *a, const struct net_addr *b);
+
 /* kinds.c */
 extern const struct option_kind kind_number, kind_workers, kind_size, kind_ms, kind_bool,
 	kind_enum, kind_mode, kind_rate;

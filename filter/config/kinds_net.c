@@ -33,7 +33,7 @@ static bool read_control(
 }
 const struct option_kind kind_control = { "ADDRESS", read_control, kind_release_text };
 
-static bool same_addr(const struct net_addr *a, const struct net_addr *b)
+bool kind_same_addr(const struct net_addr *a, const struct net_addr *b)
 {
 	return a->len == b->len && memcmp(&a->ss, &b->ss, a->len) == 0;
 }
@@ -49,7 +49,7 @@ static bool read_addresses(
 		return false;
 	buf_reset(why);
 	for (size_t i = 0; i < *n; i++) {
-		if (!same_addr(&list[i], &addr))
+		if (!kind_same_addr(&list[i], &addr))
 			continue;
 		buf_add_str(why, "is named a second time; take one away");
 		return false;
@@ -193,14 +193,6 @@ static void release_networks(void *field, size_t *n)
 }
 const struct option_kind kind_networks = { "NETWORK ...", read_networks, release_networks };
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Undoes percent-encoding. NULL when it is wrong, or memory is out. */
 static char *decoded(struct view v)
 {
@@ -213,8 +205,8 @@ static char *decoded(struct view v)
 			buf_add_byte(&out, v.p[i]);
 			continue;
 		}
-		high = v.n - i > 2 ? hex_digit(v.p[i + 1]) : -1;
-		low = v.n - i > 2 ? hex_digit(v.p[i + 2]) : -1;
+		high = v.n - i > 2 ? unit_hex(v.p[i + 1]) : -1;
+		low = v.n - i > 2 ? unit_hex(v.p[i + 2]) : -1;
 		if (high < 0 || low < 0 || high + low == 0) {
 			buf_release(&out);
 			return NULL;

@@ -11,21 +11,13 @@
 #include "config/mistakes.h"
 #include "config/units.h"
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Appends raw without its percent-encoding. Control bytes stay encoded: no path that
  * can be asked for holds one. */
 static void put_decoded(struct view raw, struct buf *out)
 {
 	for (size_t i = 0; i < raw.n; i++) {
-		int high = raw.n - i > 2 ? hex_value(raw.p[i + 1]) : -1;
-		int low = raw.n - i > 2 ? hex_value(raw.p[i + 2]) : -1;
+		int high = raw.n - i > 2 ? unit_hex(raw.p[i + 1]) : -1;
+		int low = raw.n - i > 2 ? unit_hex(raw.p[i + 2]) : -1;
 		int byte = high >= 0 && low >= 0 ? high << 4 | low : 0;
 
 		if (raw.p[i] == '%' && byte >= ' ' && byte != 0x7f) {

@@ -24,6 +24,9 @@ bool unit_bool(struct view text, bool *out);     /* yes no on off true false */
 bool unit_is_name(struct view text);
 bool unit_is_utf8(struct view text);
 
+/* The value of a hexadecimal digit, or -1. */
+int unit_hex(char c);
+
 void unit_put_duration(struct buf *b, int64_t ms);
 void unit_put_size(struct buf *b, uint64_t bytes);
 
