@@ -240,8 +240,16 @@ static redisAsyncContext *connect_to(
 	socklen_t len = to->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 						  : sizeof(struct sockaddr_in);
 
+	const char *path = ((const struct sockaddr_un *)to)->sun_path;
+
 	if (to->sa_family == AF_UNIX) {
-		ac = redisAsyncConnectUnix(((const struct sockaddr_un *)to)->sun_path);
+		/* hiredis leaves the last byte of its address as it finds it. */
+		if (strnlen(path, sizeof(((struct sockaddr_un *)0)->sun_path)) > 106) {
+			snprintf(why, WIRE_FAULT_MAX,
+				"the path of the socket is longer than 106 bytes");
+			return NULL;
+		}
+		ac = redisAsyncConnectUnix(path);
 	} else if (getnameinfo(to, len, host, sizeof(host), port, sizeof(port),
 			   NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
 		/* A numeric address: its getaddrinfo() asks nobody. */

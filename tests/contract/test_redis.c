@@ -658,6 +658,20 @@ Test(redis, it_is_used_soon_after_it_begins_to_listen)
 	fake_redis_stop(f);
 }
 
+Test(redis, a_socket_path_that_hiredis_would_mangle_is_refused)
+{
+	char path[108];
+	struct asker a;
+
+	memset(path, 'x', sizeof(path));
+	path[0] = '/';
+	path[107] = '\0';
+	asker_init(&a, path);
+	asker_start(&a);
+	cr_assert(state_has(&a, "longer than 106 bytes"), "%s", store_state(a.store));
+	asker_stop(&a);
+}
+
 static const struct {
 	uint64_t count, instances, passes;
 } shares[] = {
