@@ -24,6 +24,7 @@
 
 #define READ_CHUNK   65536
 #define QUEUE_HIGH   131072 /* queued bytes above which the owner is asked to wait */
+#define TAIL_MS      1000   /* for the record that ends an empty STDIN */
 #define SEND_AT_ONCE 65536  /* queued bytes that do not wait for the end of the turn */
 
 static struct log_gate malformed_gate, slow_gate;
@@ -111,7 +112,7 @@ static void too_slow(struct connection *c)
 	};
 	uint64_t missed;
 
-	if (c->state == CONN_DRAIN) { /* bounded waiting, nobody's fault */
+	if (c->state == CONN_DRAIN || c->state == CONN_TAIL) { /* as announced */
 		connection_die(c);
 		return;
 	}
@@ -148,6 +149,7 @@ void connection_enter(struct connection *c, enum connection_state state)
 	switch (state) {
 	case CONN_HEAD: connection_arm(c, c->config->server.head_timeout_ms); break;
 	case CONN_BODY: connection_arm(c, c->config->server.body_timeout_ms); break;
+	case CONN_TAIL: connection_arm(c, TAIL_MS); break;
 	case CONN_DRAIN: connection_arm(c, c->config->server.drain_timeout_ms); break;
 	case CONN_IDLE: /* a kept connection may be silent as long as it likes */
 	case CONN_BUSY: uv_timer_stop(&c->timer); break;
@@ -189,11 +191,11 @@ static void sent_all(struct connection *c)
 	}
 	if (c->state != CONN_FLUSH || c->out.n)
 		return;
-	if (c->after == AFTER_KEEP && !c->set->stopping && !c->peer_closed) {
-		connection_enter(c, CONN_IDLE);
+	if (c->after <= AFTER_TAIL && !c->set->stopping && !c->peer_closed) {
+		connection_enter(c, c->after == AFTER_KEEP ? CONN_IDLE : CONN_TAIL);
 		return;
 	}
-	if (c->after != AFTER_DRAIN || c->peer_closed ||
+	if (c->after == AFTER_KEEP || c->after == AFTER_CLOSE || c->peer_closed ||
 		uv_shutdown(&c->shutdown_req, &c->io.stream, shut) < 0) {
 		connection_die(c);
 		return;
@@ -307,14 +309,18 @@ static bool conn_write(struct front *f, struct view bytes)
 static void conn_finish(struct front *f)
 {
 	struct connection *c = of_front(f);
-	bool read_all = c->state == CONN_BUSY && c->rq.role != FCGI_AUTHORIZER;
+	enum connection_after after = AFTER_DRAIN;
 
 	record_end_stream(&c->out, FCGI_STDOUT, c->id);
 	record_put_end(&c->out, c->id, 0, FCGI_REQUEST_COMPLETE);
-	if (!read_all)
-		connection_end_request(c, AFTER_DRAIN);
-	else
-		connection_end_request(c, c->keep ? AFTER_KEEP : AFTER_CLOSE);
+	/* An authorizer is sent no STDIN, or one that never ends: see section 6.3. */
+	if (c->rq.role != FCGI_AUTHORIZER) {
+		if (c->state == CONN_BUSY)
+			after = c->keep ? AFTER_KEEP : AFTER_CLOSE;
+		else if (c->keep && c->bodiless)
+			after = AFTER_TAIL;
+	}
+	connection_end_request(c, after);
 }
 
 static void conn_abort(struct front *f)

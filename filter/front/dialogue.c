@@ -13,10 +13,20 @@
 
 #define VALUES_MAX 4096 /* bytes of a GET_VALUES record's names */
 
+static bool is_bodiless(const struct request *rq)
+{
+	uint64_t length = 0;
+	bool given;
+
+	return request_content_length(rq, &length, &given) && length == 0;
+}
+
 static void give_head(struct connection *c, int problem)
 {
 	struct request rq = c->rq;
 	void *user;
+
+	c->bodiless = !problem && is_bodiless(&rq);
 
 	/* The role outlives the hand-over: it decides whether the connection can be kept. */
 	c->rq = (struct request){ .role = rq.role };
@@ -177,6 +187,19 @@ static void content_of_record(struct connection *c, struct view piece)
 	}
 }
 
+static void end_of_stdin(struct connection *c)
+{
+	if (c->state == CONN_BODY) {
+		connection_enter(c, CONN_BUSY);
+		if (c->user)
+			c->set->events->body_end(c->user);
+	} else if (c->state == CONN_FLUSH && c->after == AFTER_TAIL) {
+		c->after = AFTER_KEEP;
+	} else if (c->state == CONN_TAIL) {
+		connection_enter(c, CONN_IDLE);
+	}
+}
+
 static void end_of_record(struct connection *c)
 {
 	const struct record_reader *r = &c->reader;
@@ -199,13 +222,19 @@ static void end_of_record(struct connection *c)
 			give_head(c, 0);
 		else
 			connection_malformed(c, "PARAMS whose pairs do not fit");
-	} else if (r->type == FCGI_STDIN && r->content_n == 0 && c->state == CONN_BODY) {
-		connection_enter(c, CONN_BUSY);
-		if (c->user)
-			c->set->events->body_end(c->user);
+	} else if (r->type == FCGI_STDIN && r->content_n == 0) {
+		end_of_stdin(c);
 	} else if (r->type == FCGI_ABORT_REQUEST) {
 		abort_request(c);
 	}
+}
+
+/* Once an answer is complete and the connection cannot be kept, input is not looked at:
+ * whatever a body holds, it is never taken for a request. */
+static bool is_parsed(const struct connection *c)
+{
+	return c->state < CONN_FLUSH || c->state == CONN_TAIL ||
+		(c->state == CONN_FLUSH && c->after <= AFTER_TAIL);
 }
 
 void dialogue_take(struct connection *c, struct view in)
@@ -213,10 +242,7 @@ void dialogue_take(struct connection *c, struct view in)
 	enum record_event event;
 	struct view piece;
 
-	/* Once an answer is complete and the connection will not be kept, input is not
-	 * parsed at all. */
-	while (c->state < CONN_FLUSH ||
-		(c->state == CONN_FLUSH && c->after == AFTER_KEEP)) {
+	while (is_parsed(c)) {
 		event = record_next(&c->reader, &in, &piece);
 		switch (event) {
 		case RECORD_MORE: return;

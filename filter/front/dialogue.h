@@ -13,16 +13,19 @@ enum connection_state {
 	CONN_HEAD,  /* PARAMS coming */
 	CONN_BODY,  /* the owner works; STDIN coming */
 	CONN_BUSY,  /* the owner works; STDIN is at its end, the peer is only watched */
-	CONN_FLUSH, /* the answer is complete and being sent; input is discarded */
+	CONN_FLUSH, /* the answer is complete and being sent */
+	CONN_TAIL,  /* it is sent; the end of an empty STDIN is due any moment */
 	CONN_DRAIN, /* our side is shut; input is discarded until the peer closes */
 	CONN_GONE,  /* handles are closing */
 };
 
-/* What becomes of the connection once its answer is sent. */
+/* What becomes of the connection once its answer is sent. While that is to be kept or
+ * may be, input is still read as records; else it is not parsed any more. */
 enum connection_after {
-	AFTER_KEEP,
-	AFTER_CLOSE,
-	AFTER_DRAIN
+	AFTER_KEEP,  /* for the next request */
+	AFTER_TAIL,  /* kept as soon as STDIN, which has no content, ends */
+	AFTER_CLOSE, /* at once */
+	AFTER_DRAIN, /* when the peer has closed, or the patience for what it sends is over */
 };
 
 struct connection {
@@ -44,10 +47,11 @@ struct connection {
 
 	enum connection_state state;
 	enum connection_after after;
-	void *user;   /* the owner's, in CONN_BODY and CONN_BUSY */
-	uint16_t id;  /* of the request at hand */
-	bool keep;    /* the peer asked for it */
-	bool reading; /* uv_read_start() is in force */
+	void *user;    /* the owner's, in CONN_BODY and CONN_BUSY */
+	uint16_t id;   /* of the request at hand */
+	bool keep;     /* the peer asked for it */
+	bool bodiless; /* CONTENT_LENGTH promises no body */
+	bool reading;  /* uv_read_start() is in force */
 	bool dirty;
 	bool full;        /* front_write() returned false; writable is owed */
 	bool peer_closed; /* end of input seen */
