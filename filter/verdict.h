@@ -11,6 +11,7 @@ enum outcome {
 	OUTCOME_PASS,        /* to its backend */
 	OUTCOME_REFUSED,     /* a limit is reached: 429 */
 	OUTCOME_FORBIDDEN,   /* a rule with count=0: 403 */
+	OUTCOME_NEVER,       /* it costs more than a tier ever holds: 413, no Retry-After */
 	OUTCOME_UNAVAILABLE, /* the store is silent and the policy is closed: 503 */
 };
 

@@ -10,21 +10,43 @@
 #ifndef WEIR_CLIENT_CLIENT_H
 #define WEIR_CLIENT_CLIENT_H
 
+#include <uv.h>
+
 #include "config/config.h"
 #include "front/request.h"
 
 #define CLIENT_ADDRESS_MAX 64
 
+#define CLIENT_NAME_MAX 256
+
+struct directory; /* client/directory.h */
+
 struct client {
+	/* Set by the caller, once, before client_identify(). */
+	void (*done)(struct client *c);
+
+	/* Valid in done and after it. */
 	char address[CLIENT_ADDRESS_MAX]; /* whole, for handlers and logs; "" if unknown */
 	char network[CLIENT_ADDRESS_MAX]; /* as it counts: "192.0.2.7", "2001:db8::/64";
 					   * "unknown" without an address */
-	struct view user; /* empty: anonymous. Borrowed: as long as the request */
-	const char *plan; /* "anonymous" or "default"; static */
-	bool exempt;      /* on the allow list: meets no tier */
+	char user[CLIENT_NAME_MAX];       /* "": anonymous */
+	char plan
+		[CLIENT_NAME_MAX]; /* "anonymous", the user's from the directory, "default" */
+	bool exempt;  /* on the allow list, or an admin's token: meets no tier */
+	bool unknown; /* the directory could not be read and its policy is closed: 503 */
+
+	/* Private. */
+	bool pending;
+	struct directory_ask *ask;
 };
 
-/* Never fails: what cannot be read counts as the peer, or as one shared client. */
-void client_identify(struct client *out, const struct config *c, const struct request *rq);
+/* Finds out who is asking; calls done once, at once where nothing has to be looked up or
+ * the cache knows it, else later from loop. d may be NULL (no directory). rq and config
+ * are borrowed until done. What cannot be read counts as the peer, or as one shared
+ * client. */
+void client_identify(struct client *c, uv_loop_t *loop, struct directory *d,
+	const struct config *config, const struct request *rq);
+/* Ends a pending identification without done. NULL-safe on a zeroed client. */
+void client_cancel(struct client *c);
 
 #endif

@@ -126,14 +126,31 @@ struct config {
 	struct {
 		struct networks trusted_proxies;
 		uint64_t ipv6_prefix; /* bits by which IPv6 clients are told apart */
-		enum user_source user;
+		enum user_source user[USER_SOURCES_MAX];
+		size_t n_user;
+		char *token_header; /* parameter that carries a token: "HTTP_AUTHORIZATION"
+				     * (then behind "Bearer "), "HTTP_X_API_KEY"; "" for none */
+		char *token_cookie; /* cookie that carries one, "" for none */
+		char *directory;    /* path of the SQLite file; "" when there is none */
+		char *directory_query;    /* SQL in place of our schema's; "" for ours */
+		int64_t directory_ttl_ms; /* how long a token or user found may be believed */
+		int64_t directory_miss_ttl_ms; /* how long one that was not found */
+		enum on_error directory_error; /* the directory cannot be read at run time:
+						* ON_ERROR_OPEN goes on without a user,
+						* ON_ERROR_CLOSED answers 503 */
 	} client;
 	struct {
 		struct networks networks; /* who meets no limit */
 	} allow;
 	struct {
-		char *message;          /* of 429, with {retry_after} */
-		bool rate_limit_fields; /* RateLimit-Policy and RateLimit on answers */
+		char *message;              /* of 429, with {retry_after} */
+		struct localized *messages; /* message.LANGUAGE */
+		size_t n_messages;
+		bool rate_limit_fields;   /* RateLimit-Policy and RateLimit on answers */
+		bool x_rate_limit_fields; /* X-RateLimit-Limit, -Remaining, -Reset */
+		bool problem_json;   /* refusals as application/problem+json (RFC 9457) */
+		char *template_text; /* of a file: the body of refusals; NULL: JSON as ever */
+		char *template_type; /* its Content-Type */
 	} reply;
 	struct {
 		unsigned level; /* enum log_level */

@@ -16,6 +16,10 @@
 enum rate_algorithm {
 	RATE_SLIDING_WINDOW, /* at most count in any window; exact */
 	RATE_TOKEN_BUCKET,   /* count per window, up to burst at once */
+	RATE_FIXED_WINDOW, /* at most count in each window; windows start at multiples of it */
+	RATE_SLIDING_COUNTER, /* two fixed windows, the older one weighted; approximate */
+	RATE_LEAKY_BUCKET, /* a queue of burst that drains at count per window: holds a request
+			       * until its turn, refuses what would wait over max_delay */
 };
 
 /* A limit as arithmetic sees it. What validates it (rule.c) promises
@@ -23,9 +27,17 @@ enum rate_algorithm {
  *   token bucket: burst * window_us < 2^53 and count <= 2^53. */
 struct rate {
 	enum rate_algorithm algorithm;
-	uint64_t count;    /* events per window; at least 1 */
-	int64_t window_us; /* length of the window */
-	uint64_t burst;    /* capacity: of the bucket, or count for windows */
+	uint64_t count;       /* events per window; at least 1 */
+	int64_t window_us;    /* length of the window */
+	uint64_t burst;       /* capacity: of the bucket, or count for windows */
+	int64_t max_delay_us; /* leaky bucket: longest time a request is held; else 0 */
+};
+
+/* What is done with a request that Redis cannot decide. */
+enum on_error {
+	ON_ERROR_LOCAL,
+	ON_ERROR_OPEN,
+	ON_ERROR_CLOSED
 };
 
 enum rule_type {
@@ -42,6 +54,37 @@ enum rule_count {
 	COUNT_LIMITED,   /* rate holds */
 	COUNT_NONE,      /* count=0: refuses everybody (403) */
 	COUNT_UNLIMITED, /* count=unlimited: limits nothing, counts nothing */
+};
+
+/* What one request takes. */
+enum cost_source {
+	COST_FIXED,
+	COST_HEADER,
+	COST_QUERY
+};
+struct cost {
+	enum cost_source source;
+	uint64_t fixed; /* COST_FIXED: at least 1. Else: where the request says nothing */
+	char *name;     /* of the header field ("HTTP_X_COST") or query parameter */
+	uint64_t min,
+		max; /* bounds of what a request may say; max is at most the capacity */
+};
+
+/* A key template of type=custom, in pieces: "{header:X-Tenant}/{ip}". */
+enum piece_kind {
+	PIECE_TEXT,
+	PIECE_HEADER, /* text is the parameter's name: HTTP_X_TENANT */
+	PIECE_COOKIE,
+	PIECE_QUERY,
+	PIECE_PATH,  /* a {name} of the endpoint's match */
+	PIECE_PARAM, /* a parameter by its own name */
+	PIECE_IP,
+	PIECE_USER,
+	PIECE_PLAN,
+};
+struct key_piece {
+	enum piece_kind kind;
+	char *text;
 };
 
 struct rule {

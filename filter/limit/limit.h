@@ -14,6 +14,15 @@
 const struct endpoint *limit_match(const struct config *c, const struct request *rq,
 	struct view path, struct view query);
 
+/* What a decision is about. Borrowed during limit_decide(). */
+struct limit_subject {
+	const struct endpoint *endpoint; /* NULL: none matched, site tiers only */
+	const struct client *client;
+	const struct request *request; /* for templates and costs */
+	struct view path;              /* canonical */
+	struct view query;             /* as it came */
+};
+
 /* A decision under way; lives inside the exchange. */
 struct decision {
 	struct verdict verdict;           /* valid in done and after it */
@@ -29,14 +38,14 @@ struct decision {
 
 /* Decides whether the client may call the endpoint (NULL: site tiers only). d is zeroed
  * but for done, or was used before and is not pending. c is borrowed until done; the
- * verdict points into it. endpoint and client are borrowed during the call. done is
+ * verdict points into it. about is borrowed during the call. done is
  * called once, perhaps before this returns; d may be gone then.
  *
  * A refusal (403 too) has its tier in verdict.worst. Tiers in shadow are in
  * verdict.tiers, with admitted as it would have been. Where nobody counted (fallback
  * policy open or closed) verdict.tiers is empty. */
 void limit_decide(struct decision *d, struct store *s, const struct config *c,
-	const struct endpoint *endpoint, const struct client *client);
+	const struct limit_subject *about);
 /* Ends a pending decision without done. */
 void limit_cancel(struct decision *d);
 void limit_release(struct decision *d);

@@ -58,6 +58,7 @@ struct rate_view {
 			     * is charged) */
 	int64_t wait_us; /* until this cost fits if nobody else uses the key; 0 if admitted */
 	int64_t reset_us; /* until the state equals never seen, after this request */
+	int64_t hold_us;  /* leaky bucket, admitted: until its turn comes; else 0 */
 };
 
 /* Looks without charging; cost 0 asks what is left now. The state changes only where
