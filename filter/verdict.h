@@ -41,6 +41,7 @@ struct verdict {
 	const struct tier_verdict *worst; /* refused: the enforcing tier with the longest
 					   * wait; in tiers, NULL otherwise */
 	int64_t wait_us;                  /* refused: that wait */
+	int64_t hold_us; /* passes: until its turn comes, the longest of the leaky buckets */
 };
 
 #endif

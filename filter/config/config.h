@@ -52,15 +52,11 @@ enum store_type {
 	STORE_REDIS,
 	STORE_MEMORY
 };
-enum on_error {
-	ON_ERROR_LOCAL,
-	ON_ERROR_OPEN,
-	ON_ERROR_CLOSED
-};
 enum user_source {
-	USER_NONE,
-	USER_REMOTE_USER
+	USER_TOKEN,       /* a token that the directory knows */
+	USER_REMOTE_USER, /* REMOTE_USER, which the web server has verified */
 };
+#define USER_SOURCES_MAX 2
 enum log_requests {
 	LOG_REQUESTS_NONE,
 	LOG_REQUESTS_REFUSED,
@@ -76,6 +72,12 @@ struct network {
 struct networks {
 	struct network *list;
 	size_t n;
+};
+
+/* A sentence in one language. */
+struct localized {
+	char *language; /* a language tag as written: "zh", "pt-BR" (RFC 5646) */
+	char *text;     /* with {retry_after} */
 };
 
 struct config {
@@ -126,8 +128,8 @@ struct config {
 	struct {
 		struct networks trusted_proxies;
 		uint64_t ipv6_prefix; /* bits by which IPv6 clients are told apart */
-		enum user_source user[USER_SOURCES_MAX];
-		size_t n_user;
+		enum user_source user[USER_SOURCES_MAX]; /* the first that names one */
+		size_t n_user;                           /* 0: nobody has a name */
 		char *token_header; /* parameter that carries a token: "HTTP_AUTHORIZATION"
 				     * (then behind "Bearer "), "HTTP_X_API_KEY"; "" for none */
 		char *token_cookie; /* cookie that carries one, "" for none */
@@ -144,12 +146,15 @@ struct config {
 	} allow;
 	struct {
 		char *message;              /* of 429, with {retry_after} */
-		struct localized *messages; /* message.LANGUAGE */
+		struct localized *messages; /* message.LANGUAGE, no language twice */
 		size_t n_messages;
 		bool rate_limit_fields;   /* RateLimit-Policy and RateLimit on answers */
 		bool x_rate_limit_fields; /* X-RateLimit-Limit, -Remaining, -Reset */
-		bool problem_json;   /* refusals as application/problem+json (RFC 9457) */
-		char *template_text; /* of a file: the body of refusals; NULL: JSON as ever */
+		bool problem_json; /* refusals as application/problem+json (RFC 9457) */
+		/* The body of refusals, from the file reply.template; NULL: JSON as ever.
+		 * {code} {message} {retry_after} {endpoint} {rule} {request_id} are
+		 * placeholders; there is no other {word} in it. */
+		char *template_text;
 		char *template_type; /* its Content-Type */
 	} reply;
 	struct {

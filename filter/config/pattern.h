@@ -60,6 +60,8 @@ struct pattern_text {
 
 /* Most segments of a path: what walks the trie may go down as deep. */
 #define PATTERN_SEGMENTS_MAX 64
+/* Most {name} segments among them. */
+#define PATTERN_PARAMS_MAX 8
 
 /* True when path is canonical. Else says why and what would be. */
 bool pattern_path_check(struct view path, struct buf *why);

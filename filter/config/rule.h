@@ -22,9 +22,18 @@ enum rate_algorithm {
 			       * until its turn, refuses what would wait over max_delay */
 };
 
-/* A limit as arithmetic sees it. What validates it (rule.c) promises
- * 1 <= window_us, 1 <= cost <= capacity and that every product stays below 2^53:
- *   token bucket: burst * window_us < 2^53 and count <= 2^53. */
+/* A limit as arithmetic sees it. What validates it (rule.c) promises, so that all sums
+ * stay below 2^53 and Redis (doubles) and memory (integers) agree to the last digit:
+ *
+ *	any               1 <= count, 1 <= window_us < 2^48, 1 <= cost
+ *	sliding_window    count <= 2^24 (RATE_LOG_MAX in store/rate.h)
+ *	fixed_window      count < 2^53
+ *	sliding_counter   count * window_us < 2^53
+ *	token_bucket      count <= 2^53, 1 <= burst, burst * window_us < 2^53
+ *	leaky_bucket      as token_bucket, and 0 <= max_delay_us < 2^48
+ *
+ * burst is count for the windows and the counter. max_delay_us is 0 but for the leaky
+ * bucket. A cost above burst is refused for ever. */
 struct rate {
 	enum rate_algorithm algorithm;
 	uint64_t count;       /* events per window; at least 1 */
@@ -43,7 +52,8 @@ enum on_error {
 enum rule_type {
 	RULE_USER,
 	RULE_IP,
-	RULE_GLOBAL
+	RULE_GLOBAL,
+	RULE_CUSTOM, /* by what the template in key finds in the request */
 };
 enum rule_mode {
 	MODE_ENFORCE,
@@ -70,9 +80,9 @@ struct cost {
 		max; /* bounds of what a request may say; max is at most the capacity */
 };
 
-/* A key template of type=custom, in pieces: "{header:X-Tenant}/{ip}". */
+/* A key template of type=custom, in pieces: "{header:X-Tenant}:{ip}". */
 enum piece_kind {
-	PIECE_TEXT,
+	PIECE_TEXT,   /* text stands for itself */
 	PIECE_HEADER, /* text is the parameter's name: HTTP_X_TENANT */
 	PIECE_COOKIE,
 	PIECE_QUERY,
@@ -84,16 +94,24 @@ enum piece_kind {
 };
 struct key_piece {
 	enum piece_kind kind;
-	char *text;
+	char *text; /* NULL for ip, user and plan */
 };
+
+/* Most pieces of one template, literal ones included. */
+#define PIECES_MAX 16
 
 struct rule {
 	struct rate rate;
 	enum rule_count counting;
 	enum rule_type type;
 	enum rule_mode mode;
-	uint64_t cost;    /* what one request takes; at least 1 */
-	char *key;        /* replaces the endpoint in the store key; "" when not given */
+	enum on_error on_error; /* its own, or fallback.policy */
+	bool has_on_error;      /* it is its own */
+	struct cost cost;
+	char *key; /* replaces the endpoint in the store key, "" when not given; of
+		    * type=custom the template, as written */
+	struct key_piece *pieces; /* of type=custom, at least one placeholder; else NULL */
+	size_t n_pieces;
 	char *plan;       /* NULL: for clients of any plan */
 	char *name;       /* NULL when not given */
 	const char *file; /* where it stands; owned by the snapshot */
@@ -101,9 +119,13 @@ struct rule {
 };
 
 struct tier {
-	char *id;           /* its name, by default algorithm and window: "sw60s", "tb1h" */
-	char *label;        /* as replies and logs name it: "user/sw60s", "site/ip/sw60s" */
-	bool site;          /* counts over all endpoints */
+	char *id;     /* its name, by default algorithm and window: "sw60s", "tb1h"; of
+		      * type=custom with the hash of the template: "sw60s-1f0a9b7c" */
+	char way[16]; /* with a name: what stands behind it in store keys, so that a
+		       * changed algorithm or template never meets the state of another:
+		       * "sw", "sw-1f0a9b7c"; else "" */
+	char *label;  /* as replies and logs name it: "user/sw60s", "site/ip/sw60s" */
+	bool site;    /* counts over all endpoints */
 	struct rule *rules; /* at least one; no two for the same plan */
 	size_t n_rules;
 };

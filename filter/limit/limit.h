@@ -6,21 +6,33 @@
 #define WEIR_LIMIT_LIMIT_H
 
 #include "client/client.h"
+#include "config/pattern.h"
 #include "store/store.h"
 #include "verdict.h"
 
+/* What the {name} segments of a match were in the path, in their order. */
+struct captures {
+	struct {
+		const char *name;  /* borrowed from the configuration */
+		struct view value; /* canonical, never empty; borrowed from the path */
+	} list[PATTERN_PARAMS_MAX];
+	size_t n;
+};
+
 /* The most specific endpoint that matches, or NULL. Method and host are taken from rq;
- * path is canonical (limit/path.h), query as it came. */
+ * path is canonical (limit/path.h), query as it came. *captures is always set; it may be
+ * NULL for who does not want it. */
 const struct endpoint *limit_match(const struct config *c, const struct request *rq,
-	struct view path, struct view query);
+	struct view path, struct view query, struct captures *captures);
 
 /* What a decision is about. Borrowed during limit_decide(). */
 struct limit_subject {
 	const struct endpoint *endpoint; /* NULL: none matched, site tiers only */
 	const struct client *client;
-	const struct request *request; /* for templates and costs */
+	const struct request *request; /* for templates and costs; NULL: says nothing */
 	struct view path;              /* canonical */
 	struct view query;             /* as it came */
+	struct captures captures;      /* of limit_match(), for {path:...} */
 };
 
 /* A decision under way; lives inside the exchange. */
