@@ -25,9 +25,10 @@
 
 enum station {
 	AT_HEAD,    /* is there a head, and does it make sense */
-	AT_CLIENT,  /* who is asking */
+	AT_CLIENT,  /* who is asking: until the directory has answered */
 	AT_MATCH,   /* which endpoint, which backend */
 	AT_DECIDE,  /* until the store has answered */
+	AT_HOLD,    /* leaky bucket: until its turn comes */
 	AT_BODY,    /* until the body is spooled */
 	AT_BACKEND, /* until the backend has answered; its answer passes through */
 	AT_REPLY,   /* our own answer goes out */
@@ -39,6 +40,12 @@ enum step {
 	STEP_PARK, /* an event will call run() again */
 };
 
+/* A timer outlives its exchange by the turn of the loop that closing it takes. */
+struct hold {
+	uv_timer_t timer;
+	struct exchange *exchange;
+};
+
 struct exchange {
 	struct exchanges *set;
 	struct exchange *next, **link;
@@ -47,7 +54,7 @@ struct exchange {
 
 	enum station at;
 	bool running; /* run() is on the stack: events only leave their mark */
-	bool decided;
+	bool identified, decided;
 	bool body_ended;
 	bool body_stopped;
 	bool relay_full; /* the relay is paused until the front has room */
@@ -58,9 +65,10 @@ struct exchange {
 	struct buf path;              /* canonical */
 	struct request_target target; /* as sent */
 	struct client client;
-	const struct endpoint *endpoint; /* NULL: none matched */
-	const struct backend *backend;   /* NULL: nobody to ask */
+	struct limit_subject subject;  /* what the decision is about, the endpoint in it */
+	const struct backend *backend; /* NULL: nobody to ask */
 	struct decision decision;
+	struct hold *hold; /* while it waits for its turn */
 	struct spool body;
 	struct relay *relay;
 	struct pair extra[4]; /* what handlers are told */
@@ -100,12 +108,27 @@ static struct exchange *exchange_new(
 	return x;
 }
 
+static void free_hold(uv_handle_t *timer)
+{
+	free(timer->data);
+}
+
+static void end_hold(struct exchange *x)
+{
+	if (!x->hold)
+		return;
+	uv_close((uv_handle_t *)&x->hold->timer, free_hold);
+	x->hold = NULL;
+}
+
 static void exchange_free(struct exchange *x)
 {
 	*x->link = x->next;
 	if (x->next)
 		x->next->link = x->link;
 	x->set->n--;
+	client_cancel(&x->client);
+	end_hold(x);
 	limit_cancel(&x->decision);
 	limit_release(&x->decision);
 	if (x->relay)
@@ -140,10 +163,11 @@ static void log_exchange(const struct exchange *x, const char *event)
 			LOG_STR("id", x->rq.id),
 			LOG_INT("status", x->status),
 			LOG_STR("client", x->client.address),
-			LOG_VIEW("user", x->client.user),
+			LOG_STR("user", x->client.user),
 			LOG_VIEW("method", request_param(&x->rq, "REQUEST_METHOD")),
 			LOG_VIEW("path", buf_view(&x->path)),
-			LOG_STR("endpoint", x->endpoint ? x->endpoint->name : ""),
+			LOG_STR("endpoint",
+				x->subject.endpoint ? x->subject.endpoint->name : ""),
 			LOG_STR("rule", rule_label(v)),
 			LOG_INT("body_bytes", x->body.n),
 			LOG_INT("answer_bytes", x->answer_n),
@@ -190,6 +214,7 @@ static enum step refuse(struct exchange *x)
 	static const int status_of[] = {
 		[OUTCOME_REFUSED] = 429,
 		[OUTCOME_FORBIDDEN] = 403,
+		[OUTCOME_NEVER] = 413,
 		[OUTCOME_UNAVAILABLE] = 503,
 	};
 	const struct verdict *v = &x->decision.verdict;
@@ -197,7 +222,7 @@ static enum step refuse(struct exchange *x)
 	count_refusal(v->outcome);
 	x->status = status_of[v->outcome];
 	x->at = AT_REPLY;
-	reply_refusal(&x->reply, x->config, v, x->endpoint, x->rq.id);
+	reply_refusal(&x->reply, x->config, v, x->subject.endpoint, x->rq.id);
 	return STEP_NEXT;
 }
 
@@ -208,7 +233,7 @@ static size_t describe(struct exchange *x)
 
 	x->extra[n++] = (struct pair){ VIEW("WEIR_REQUEST_ID"), view_str(x->rq.id) };
 	x->extra[n++] = (struct pair){ VIEW("WEIR_CLIENT"), view_str(x->client.address) };
-	x->extra[n++] = (struct pair){ VIEW("WEIR_USER"), x->client.user };
+	x->extra[n++] = (struct pair){ VIEW("WEIR_USER"), view_str(x->client.user) };
 	x->extra[n++] = (struct pair){ VIEW("WEIR_PLAN"), view_str(x->client.plan) };
 	return n;
 }
@@ -236,6 +261,8 @@ static enum step allow(struct exchange *x)
 		add_field_value(head, x->extra[i].value);
 		buf_add_str(head, "\r\n");
 	}
+	/* A responder behind the same web server that sees it charges nothing. */
+	buf_add_str(head, "Variable-WEIR_DECIDED: 1\r\n");
 	count_one(COUNT_requests_passed);
 	return STEP_NEXT;
 }
@@ -262,9 +289,28 @@ static enum step check_head(struct exchange *x)
 	return STEP_NEXT;
 }
 
+static bool run(struct exchange *x);
+
+static void client_known(struct client *c)
+{
+	struct exchange *x = CONTAINER_OF(c, struct exchange, client);
+
+	x->identified = true;
+	if (!x->running)
+		run(x);
+}
+
 static enum step identify(struct exchange *x)
 {
-	client_identify(&x->client, x->config, &x->rq);
+	if (!x->client.done) {
+		x->client.done = client_known;
+		client_identify(
+			&x->client, x->set->loop, x->set->directory, x->config, &x->rq);
+	}
+	if (!x->identified)
+		return STEP_PARK;
+	if (x->client.unknown)
+		return answer(x, 503, "Clients cannot be told apart for now", 1);
 	if (x->client.exempt)
 		count_one(COUNT_requests_exempt);
 	return STEP_NEXT;
@@ -272,13 +318,17 @@ static enum step identify(struct exchange *x)
 
 static enum step match(struct exchange *x)
 {
-	x->endpoint = limit_match(x->config, &x->rq, buf_view(&x->path), x->target.query);
-	x->backend = x->endpoint && x->endpoint->backend ? x->endpoint->backend
-							 : x->config->server.backend;
+	struct limit_subject *about = &x->subject;
+
+	about->client = &x->client;
+	about->request = &x->rq;
+	about->path = buf_view(&x->path);
+	about->query = x->target.query;
+	about->endpoint = limit_match(
+		x->config, &x->rq, about->path, about->query, &about->captures);
+	x->backend = about->endpoint ? about->endpoint->backend : x->config->server.backend;
 	return STEP_NEXT;
 }
-
-static bool run(struct exchange *x);
 
 static void decision_done(struct decision *d)
 {
@@ -308,21 +358,60 @@ static bool is_authorizer(const struct exchange *x)
 		view_eq(request_param(&x->rq, "WEIR_ROLE"), VIEW("authorizer"));
 }
 
+/* What an authorizer has decided and charged, the responder behind the same web server
+ * is told by a parameter that only the web server can set: a client's come as HTTP_... */
+static bool is_decided(const struct exchange *x)
+{
+	return view_eq(request_param(&x->rq, "WEIR_DECIDED"), VIEW("1"));
+}
+
 static enum step decide(struct exchange *x)
 {
 	const struct verdict *v = &x->decision.verdict;
 
-	if (!x->decided && !x->decision.done) {
+	if (is_decided(x) && !is_authorizer(x))
+		return STEP_NEXT;
+	if (!x->decision.done) {
 		x->decision.done = decision_done;
-		limit_decide(
-			&x->decision, x->set->store, x->config, x->endpoint, &x->client);
+		limit_decide(&x->decision, x->set->store, x->config, &x->subject);
 	}
 	if (!x->decided)
 		return STEP_PARK;
 	if (v->outcome != OUTCOME_PASS)
 		return refuse(x);
 	count_shadow(v);
-	return is_authorizer(x) ? allow(x) : STEP_NEXT;
+	return STEP_NEXT;
+}
+
+static void turn_comes(uv_timer_t *timer)
+{
+	struct hold *hold = timer->data;
+	struct exchange *x = hold->exchange;
+
+	end_hold(x);
+	x->at = AT_HOLD + 1;
+	run(x);
+}
+
+/* A leaky bucket has charged it already; now it waits until what was ahead of it has
+ * drained. Rounded up: nobody goes before its turn. */
+static enum step hold(struct exchange *x)
+{
+	int64_t hold_us = x->decision.verdict.hold_us;
+	struct hold *h;
+
+	if (hold_us <= 0)
+		return STEP_NEXT;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return answer(x, 503, "Out of memory", 1);
+	h->exchange = x;
+	uv_timer_init(x->set->loop, &h->timer);
+	h->timer.data = h;
+	uv_timer_start(&h->timer, turn_comes, (uint64_t)((hold_us + 999) / 1000), 0);
+	x->hold = h;
+	count_one(COUNT_requests_held);
+	return STEP_PARK;
 }
 
 /* The body of a request that passed; what came during the decision is spooled already. */
@@ -331,6 +420,8 @@ static enum step read_body(struct exchange *x)
 	uint64_t length = 0;
 	bool given;
 
+	if (is_authorizer(x))
+		return allow(x);
 	request_content_length(&x->rq, &length, &given);
 	if (!x->backend) {
 		count_one(COUNT_requests_unmatched);
@@ -399,6 +490,7 @@ static enum step (*const stations[])(struct exchange *) = {
 	[AT_CLIENT] = identify,
 	[AT_MATCH] = match,
 	[AT_DECIDE] = decide,
+	[AT_HOLD] = hold,
 	[AT_BODY] = read_body,
 	[AT_BACKEND] = call_backend,
 	[AT_REPLY] = send_reply,

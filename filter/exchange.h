@@ -9,6 +9,7 @@
 
 #include <uv.h>
 
+#include "client/client.h"
 #include "front/front.h"
 #include "store/store.h"
 
@@ -18,6 +19,7 @@ struct exchange;
 struct exchanges {
 	uv_loop_t *loop;
 	struct store *store;
+	struct directory *directory; /* the process's; NULL when none is configured */
 	struct config
 		*config; /* what new exchanges start with; each holds its own reference */
 	struct exchange *all;

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
+#include "client/directory.h"
 #include "exchange.h"
 #include "front/cgi.h"
 #include "observe/control.h"
@@ -45,6 +46,7 @@ struct listener {
 static struct {
 	struct config *config;
 	struct store_shared *shared;
+	struct directory *directory;
 	uv_loop_t loop;
 	struct listener listeners[LISTEN_MAX];
 	size_t n_listeners;
@@ -125,6 +127,33 @@ static bool find_owner(const char *user, const char *group, struct net_listen *h
 		how->gid = gr->gr_gid;
 	}
 	return true;
+}
+
+#define DIRECTORY_CACHE 100000 /* entries: some 60 MB when full */
+
+/* The users' directory, if there is one. A broken one is an error now, and a policy
+ * once weir serves. */
+static bool open_directory(void)
+{
+	const struct config *c = process.config;
+	const struct directory_options options = {
+		.path = c->client.directory,
+		.query = c->client.directory_query,
+		.ttl_ms = c->client.directory_ttl_ms,
+		.miss_ttl_ms = c->client.directory_miss_ttl_ms,
+		.cache_entries = DIRECTORY_CACHE,
+	};
+	struct buf why = { 0 };
+
+	if (!*c->client.directory)
+		return true;
+	process.directory = directory_open(&options, &why);
+	if (!process.directory)
+		log_error("no directory of users",
+			LOG_STR("directory", c->client.directory),
+			LOG_VIEW("why", buf_view(&why)));
+	buf_release(&why);
+	return process.directory != NULL;
 }
 
 static bool add_listener(int fd, const struct net_addr *addr)
@@ -368,8 +397,8 @@ static bool start_workers(void)
 	if (n > WORKERS_MAX)
 		n = WORKERS_MAX;
 	while (process.n_workers < n) {
-		struct worker *w = worker_start(
-			(unsigned)process.n_workers, process.config, process.shared, &why);
+		struct worker *w = worker_start((unsigned)process.n_workers, process.config,
+			process.shared, process.directory, &why);
 
 		if (!w) {
 			log_error("cannot start", LOG_VIEW("why", buf_view(&why)));
@@ -387,7 +416,7 @@ static int serve(bool on_descriptor_0)
 	if (uv_loop_init(&process.loop) < 0 || !open_listeners(on_descriptor_0))
 		return 1;
 	process.shared = store_shared_new(process.config);
-	if (!process.shared || !start_workers())
+	if (!process.shared || !open_directory() || !start_workers())
 		return 1;
 	start_loop();
 	open_control();
@@ -408,6 +437,7 @@ static int serve(bool on_descriptor_0)
 	uv_run(&process.loop, UV_RUN_DEFAULT);
 	uv_loop_close(&process.loop);
 	store_shared_free(process.shared);
+	directory_close(process.directory);
 	log_notice("stopped");
 	config_unref(process.config);
 	return 0;
@@ -443,6 +473,9 @@ static int serve_as_cgi(void)
 	if (uv_loop_init(&process.loop) < 0 || !process.shared)
 		return cgi_fails("out of memory");
 	exchanges.config = process.config;
+	if (!open_directory())
+		return cgi_fails("the directory of users cannot be read");
+	exchanges.directory = process.directory;
 	exchanges.store = store_new(&process.loop, process.config, process.shared);
 	if (!exchanges.store)
 		return cgi_fails("out of memory");
@@ -453,6 +486,7 @@ static int serve_as_cgi(void)
 	uv_run(&process.loop, UV_RUN_DEFAULT);
 	uv_loop_close(&process.loop);
 	store_shared_free(process.shared);
+	directory_close(process.directory);
 	config_unref(process.config);
 	return 0;
 }

@@ -128,8 +128,8 @@ static int start_thread(struct worker *w)
 	return err;
 }
 
-struct worker *worker_start(
-	unsigned number, struct config *c, struct store_shared *shared, struct buf *why)
+struct worker *worker_start(unsigned number, struct config *c, struct store_shared *shared,
+	struct directory *directory, struct buf *why)
 {
 	struct worker *w = calloc(1, sizeof(*w));
 	int err;
@@ -149,7 +149,9 @@ struct worker *worker_start(
 	uv_unref((uv_handle_t *)&w->state_timer);
 	connections_init(&w->connections, &w->loop, &exchange_events, &w->exchanges,
 		connection_closed);
-	w->exchanges = (struct exchanges){ .loop = &w->loop, .config = w->config };
+	w->exchanges = (struct exchanges){
+		.loop = &w->loop, .config = w->config, .directory = directory
+	};
 	w->exchanges.store = store_new(&w->loop, c, shared);
 	uv_timer_start(&w->state_timer, publish_state, 0, STATE_EVERY_MS);
 	err = w->exchanges.store ? start_thread(w) : ENOMEM;

@@ -11,10 +11,11 @@
 #include "store/store.h"
 
 struct worker;
+struct directory; /* client/directory.h; NULL for none */
 
 /* Starts the thread. NULL, with a sentence in why, when it cannot be had. */
-struct worker *worker_start(
-	unsigned number, struct config *c, struct store_shared *shared, struct buf *why);
+struct worker *worker_start(unsigned number, struct config *c, struct store_shared *shared,
+	struct directory *directory, struct buf *why);
 
 /* Hands over an accepted, non-blocking socket. */
 void worker_give(struct worker *w, int fd);

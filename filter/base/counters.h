@@ -39,6 +39,7 @@
 	COUNTER(requests_bad, "Requests whose head or body contradicts itself (400).")   \
 	COUNTER(requests_abandoned,                                                      \
 		"Requests whose client left before the answer was complete.")            \
+	COUNTER(requests_held, "Requests held by a leaky bucket until their turn.")      \
 	COUNTER(requests_without_address,                                                \
 		"Requests without REMOTE_ADDR; all of them count as one client.")        \
 	COUNTER(decisions_redis, "Decisions made by Redis.")                             \
