@@ -2,82 +2,21 @@
  * exchange.c - the stations of a request, in order.
  *
  * Each station runs until it is done or has to wait; a wait returns STEP_PARK and the
- * event that ends it calls run() again. A station that answers goes straight to
- * AT_REPLY. Whatever happens, an exchange ends in finish() or, when its client left,
+ * event that ends it calls exchange_run() again. A station that answers goes straight to
+ * AT_REPLY. Whatever happens, an exchange ends in exchange_finish() or, when its client left,
  * in gone(): both log, count and free.
  *
  * The decision needs the head alone, so it comes before the body: a refused upload is
  * never read. A body that passes is read to its end before the backend is called.
  */
-#include "exchange.h"
+#include "exchange_state.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
-#include "client/client.h"
-#include "limit/limit.h"
 #include "limit/path.h"
-#include "proxy/relay.h"
-#include "proxy/reply.h"
-#include "proxy/spool.h"
-
-enum station {
-	AT_HEAD,    /* is there a head, and does it make sense */
-	AT_CLIENT,  /* who is asking: until the directory has answered */
-	AT_MATCH,   /* which endpoint, which backend */
-	AT_DECIDE,  /* until the store has answered */
-	AT_HOLD,    /* leaky bucket: until its turn comes */
-	AT_BODY,    /* until the body is spooled */
-	AT_BACKEND, /* until the backend has answered; its answer passes through */
-	AT_REPLY,   /* our own answer goes out */
-	AT_END,
-};
-
-enum step {
-	STEP_NEXT, /* on to the next station, or to the one that was set */
-	STEP_PARK, /* an event will call run() again */
-};
-
-/* A timer outlives its exchange by the turn of the loop that closing it takes. */
-struct hold {
-	uv_timer_t timer;
-	struct exchange *exchange;
-};
-
-struct exchange {
-	struct exchanges *set;
-	struct exchange *next, **link;
-	struct config *config;
-	struct front *front;
-
-	enum station at;
-	bool running; /* run() is on the stack: events only leave their mark */
-	bool identified, decided;
-	bool body_ended;
-	bool body_stopped;
-	bool relay_full; /* the relay is paused until the front has room */
-	int problem;     /* the front's, or the body's: status to answer with */
-
-	struct request rq;
-	struct buf scratch;           /* path where REQUEST_URI is missing */
-	struct buf path;              /* canonical */
-	struct request_target target; /* as sent */
-	struct client client;
-	struct limit_subject subject;  /* what the decision is about, the endpoint in it */
-	const struct backend *backend; /* NULL: nobody to ask */
-	struct decision decision;
-	struct hold *hold; /* while it waits for its turn */
-	struct spool body;
-	struct relay *relay;
-	struct pair extra[4]; /* what handlers are told */
-	struct reply reply;
-
-	int64_t started_us;
-	int status;        /* of the answer; 0 until one is chosen */
-	uint64_t answer_n; /* bytes of it */
-};
 
 /* -- beginning and end ------------------------------------------------------------- */
 
@@ -143,128 +82,10 @@ static void exchange_free(struct exchange *x)
 	free(x);
 }
 
-static const char *rule_label(const struct verdict *v)
+void exchange_finish(struct exchange *x)
 {
-	if (!v->worst)
-		return "";
-	return v->worst->tier ? v->worst->tier->label : "fallback";
-}
-
-static void log_exchange(const struct exchange *x, const char *event)
-{
-	const struct verdict *v = &x->decision.verdict;
-	enum log_requests wanted = x->config->log.requests;
-	bool refused = x->decided && v->outcome != OUTCOME_PASS;
-
-	if (wanted == LOG_REQUESTS_NONE || (wanted == LOG_REQUESTS_REFUSED && !refused))
-		return;
-	log_write(LOG_LEVEL_INFO, event,
-		(const struct log_field[]){
-			LOG_STR("id", x->rq.id),
-			LOG_INT("status", x->status),
-			LOG_STR("client", x->client.address),
-			LOG_STR("user", x->client.user),
-			LOG_VIEW("method", request_param(&x->rq, "REQUEST_METHOD")),
-			LOG_VIEW("path", buf_view(&x->path)),
-			LOG_STR("endpoint",
-				x->subject.endpoint ? x->subject.endpoint->name : ""),
-			LOG_STR("rule", rule_label(v)),
-			LOG_INT("body_bytes", x->body.n),
-			LOG_INT("answer_bytes", x->answer_n),
-			LOG_INT("duration_us", clock_mono_us() - x->started_us),
-			{ 0 },
-		});
-}
-
-static void finish(struct exchange *x)
-{
-	log_exchange(x, "request");
+	answer_log(x, "request");
 	exchange_free(x);
-}
-
-/* -- what is said ------------------------------------------------------------------ */
-
-static bool put(struct exchange *x, struct view bytes)
-{
-	x->answer_n += bytes.n;
-	return front_write(x->front, bytes);
-}
-
-/* An answer of our own, in place of whatever station comes next. */
-static enum step answer(
-	struct exchange *x, int status, const char *message, int64_t retry_after)
-{
-	x->status = status;
-	x->at = AT_REPLY;
-	reply_release(&x->reply);
-	reply_error(&x->reply, status, message, retry_after, x->rq.id);
-	return STEP_NEXT;
-}
-
-static void count_refusal(enum outcome outcome)
-{
-	if (outcome == OUTCOME_REFUSED)
-		count_one(COUNT_requests_refused);
-	else if (outcome == OUTCOME_FORBIDDEN)
-		count_one(COUNT_requests_forbidden);
-}
-
-static enum step refuse(struct exchange *x)
-{
-	static const int status_of[] = {
-		[OUTCOME_REFUSED] = 429,
-		[OUTCOME_FORBIDDEN] = 403,
-		[OUTCOME_NEVER] = 413,
-		[OUTCOME_UNAVAILABLE] = 503,
-	};
-	const struct verdict *v = &x->decision.verdict;
-
-	count_refusal(v->outcome);
-	x->status = status_of[v->outcome];
-	x->at = AT_REPLY;
-	reply_refusal(&x->reply, x->config, v, x->subject.endpoint, x->rq.id);
-	return STEP_NEXT;
-}
-
-/* What the handler, or the web server in front of it, is told about the client. */
-static size_t describe(struct exchange *x)
-{
-	size_t n = 0;
-
-	x->extra[n++] = (struct pair){ VIEW("WEIR_REQUEST_ID"), view_str(x->rq.id) };
-	x->extra[n++] = (struct pair){ VIEW("WEIR_CLIENT"), view_str(x->client.address) };
-	x->extra[n++] = (struct pair){ VIEW("WEIR_USER"), view_str(x->client.user) };
-	x->extra[n++] = (struct pair){ VIEW("WEIR_PLAN"), view_str(x->client.plan) };
-	return n;
-}
-
-/* A user's name may hold anything; a field's value may not. */
-static void add_field_value(struct buf *head, struct view v)
-{
-	for (size_t i = 0; i < v.n; i++)
-		buf_add_byte(
-			head, (unsigned char)v.p[i] < ' ' || v.p[i] == 0x7f ? '?' : v.p[i]);
-}
-
-/* An authorizer's yes (FastCGI Specification 1.0, section 6.3). */
-static enum step allow(struct exchange *x)
-{
-	struct buf *head = &x->reply.head;
-
-	x->status = 200;
-	x->at = AT_REPLY;
-	buf_add_str(head, "Status: 200 OK\r\n");
-	for (size_t i = 0, n = describe(x); i < n; i++) {
-		buf_add_str(head, "Variable-");
-		buf_add(head, x->extra[i].name);
-		buf_add_str(head, ": ");
-		add_field_value(head, x->extra[i].value);
-		buf_add_str(head, "\r\n");
-	}
-	/* A responder behind the same web server that sees it charges nothing. */
-	buf_add_str(head, "Variable-WEIR_DECIDED: 1\r\n");
-	count_one(COUNT_requests_passed);
-	return STEP_NEXT;
 }
 
 /* -- the stations ------------------------------------------------------------------ */
@@ -276,20 +97,18 @@ static enum step check_head(struct exchange *x)
 
 	if (x->problem == 431) {
 		count_one(COUNT_requests_oversized);
-		return answer(x, 431, "The request's header fields are too large", 0);
+		return answer_error(x, 431, "The request's header fields are too large", 0);
 	}
 	if (!request_content_length(&x->rq, &length, &given)) {
 		count_one(COUNT_requests_bad);
-		return answer(x, 400, "CONTENT_LENGTH is not a number", 0);
+		return answer_error(x, 400, "CONTENT_LENGTH is not a number", 0);
 	}
 	x->target = request_target(&x->rq, &x->scratch);
 	path_canonical(x->target.path, &x->path);
 	if (!buf_ok(&x->scratch) || !buf_ok(&x->path))
-		return answer(x, 503, "Out of memory", 1);
+		return answer_error(x, 503, "Out of memory", 1);
 	return STEP_NEXT;
 }
-
-static bool run(struct exchange *x);
 
 static void client_known(struct client *c)
 {
@@ -297,7 +116,7 @@ static void client_known(struct client *c)
 
 	x->identified = true;
 	if (!x->running)
-		run(x);
+		exchange_run(x);
 }
 
 static enum step identify(struct exchange *x)
@@ -310,7 +129,7 @@ static enum step identify(struct exchange *x)
 	if (!x->identified)
 		return STEP_PARK;
 	if (x->client.unknown)
-		return answer(x, 503, "Clients cannot be told apart for now", 1);
+		return answer_error(x, 503, "Clients cannot be told apart for now", 1);
 	if (x->client.exempt)
 		count_one(COUNT_requests_exempt);
 	return STEP_NEXT;
@@ -336,7 +155,7 @@ static void decision_done(struct decision *d)
 
 	x->decided = true;
 	if (!x->running)
-		run(x);
+		exchange_run(x);
 }
 
 /* Requests that a rule in shadow mode would have refused. */
@@ -378,7 +197,7 @@ static enum step decide(struct exchange *x)
 	if (!x->decided)
 		return STEP_PARK;
 	if (v->outcome != OUTCOME_PASS)
-		return refuse(x);
+		return answer_refusal(x);
 	count_shadow(v);
 	return STEP_NEXT;
 }
@@ -390,7 +209,7 @@ static void turn_comes(uv_timer_t *timer)
 
 	end_hold(x);
 	x->at = AT_HOLD + 1;
-	run(x);
+	exchange_run(x);
 }
 
 /* A leaky bucket has charged it already; now it waits until what was ahead of it has
@@ -404,7 +223,7 @@ static enum step hold(struct exchange *x)
 		return STEP_NEXT;
 	h = calloc(1, sizeof(*h));
 	if (!h)
-		return answer(x, 503, "Out of memory", 1);
+		return answer_error(x, 503, "Out of memory", 1);
 	h->exchange = x;
 	uv_timer_init(x->set->loop, &h->timer);
 	h->timer.data = h;
@@ -421,18 +240,19 @@ static enum step read_body(struct exchange *x)
 	bool given;
 
 	if (is_authorizer(x))
-		return allow(x);
+		return answer_allowed(x);
 	request_content_length(&x->rq, &length, &given);
 	if (!x->backend) {
 		count_one(COUNT_requests_unmatched);
-		return answer(x, 404, "No endpoint has this path", 0);
+		return answer_error(x, 404, "No endpoint has this path", 0);
 	}
 	if (x->problem == 413 || length > x->config->server.body_limit) {
 		count_one(COUNT_requests_oversized);
-		return answer(x, 413, "The request's body is too large", 0);
+		return answer_error(x, 413, "The request's body is too large", 0);
 	}
 	if (x->problem)
-		return answer(x, x->problem, "The request's body cannot be stored", 1);
+		return answer_error(
+			x, x->problem, "The request's body cannot be stored", 1);
 	if (!x->body_ended) {
 		if (x->body_stopped) {
 			x->body_stopped = false;
@@ -442,46 +262,9 @@ static enum step read_body(struct exchange *x)
 	}
 	if (given && length != x->body.n) {
 		count_one(COUNT_requests_bad);
-		return answer(x, 400, "The body is not as long as CONTENT_LENGTH says", 0);
+		return answer_error(
+			x, 400, "The body is not as long as CONTENT_LENGTH says", 0);
 	}
-	return STEP_NEXT;
-}
-
-static const struct relay_events relay_events;
-
-static enum step call_backend(struct exchange *x)
-{
-	if (x->relay)
-		return STEP_PARK;
-	x->relay = relay_start(x->set->loop,
-		&(struct relay_job){
-			.backend = x->backend,
-			.request = &x->rq,
-			.body = &x->body,
-			.path = buf_view(&x->path),
-			.extra = x->extra,
-			.n_extra = describe(x),
-		},
-		&relay_events, x);
-	if (!x->relay)
-		return answer(x, 503, "Out of memory", 1);
-	count_one(COUNT_requests_passed);
-	return STEP_PARK;
-}
-
-static enum step send_reply(struct exchange *x)
-{
-	struct reply *r = &x->reply;
-
-	buf_add_str(&r->head, "\r\n");
-	if (!buf_ok(&r->head) || !buf_ok(&r->body)) {
-		front_abort(x->front);
-		return STEP_NEXT;
-	}
-	put(x, buf_view(&r->head));
-	if (!view_eq(request_param(&x->rq, "REQUEST_METHOD"), VIEW("HEAD")))
-		put(x, buf_view(&r->body));
-	front_finish(x->front);
 	return STEP_NEXT;
 }
 
@@ -492,12 +275,12 @@ static enum step (*const stations[])(struct exchange *) = {
 	[AT_DECIDE] = decide,
 	[AT_HOLD] = hold,
 	[AT_BODY] = read_body,
-	[AT_BACKEND] = call_backend,
-	[AT_REPLY] = send_reply,
+	[AT_BACKEND] = answer_from_backend,
+	[AT_REPLY] = answer_send,
 };
 
 /* Goes on from where it stands. False when the exchange is over, and so freed. */
-static bool run(struct exchange *x)
+bool exchange_run(struct exchange *x)
 {
 	x->running = true;
 	while (x->at != AT_END) {
@@ -510,81 +293,9 @@ static bool run(struct exchange *x)
 		if (x->at == before)
 			x->at++;
 	}
-	finish(x);
+	exchange_finish(x);
 	return false;
 }
-
-/* -- the answer passing through ---------------------------------------------------- */
-
-static void relay_head(void *user, const struct answer *a)
-{
-	struct exchange *x = user;
-	struct buf tail = { 0 };
-
-	x->status = a->status;
-	reply_rate_limit_fields(&tail, x->config, &x->decision.verdict);
-	buf_add_str(&tail, "\r\n");
-	put(x, buf_view(&a->head));
-	put(x, buf_view(&tail));
-	buf_release(&tail);
-}
-
-static void relay_body(void *user, struct view piece)
-{
-	struct exchange *x = user;
-
-	if (!put(x, piece) && !x->relay_full) {
-		x->relay_full = true;
-		relay_pause(x->relay);
-	}
-}
-
-static void relay_ended(void *user, enum relay_end how, const char *why)
-{
-	static const struct {
-		int status;
-		const char *message;
-		int64_t retry_after;
-	} replies[] = {
-		[RELAY_REFUSED] = { 503, "The backend does not accept connections", 1 },
-		[RELAY_OVERLOADED] = { 503, "The backend is overloaded", 1 },
-		[RELAY_TIMEOUT] = { 504, "The backend did not answer in time", 0 },
-		[RELAY_BAD] = { 502, "The backend gave no valid answer", 0 },
-		[RELAY_NO_PROGRAM] = { 404, "There is no such program", 0 },
-		[RELAY_FORBIDDEN] = { 403, "The program may not be run", 0 },
-		[RELAY_TOO_LARGE] = { 431, "A header field is too large for the backend",
-			0 },
-		[RELAY_FAILED] = { 503, "The backend could not be called", 1 },
-		[RELAY_BAD_REQUEST] = { 400, "The path holds bytes that no path may have",
-			0 },
-	};
-	struct exchange *x = user;
-
-	x->relay = NULL;
-	if (how == RELAY_WHOLE) {
-		count_one(COUNT_backend_answers);
-		front_finish(x->front);
-		finish(x);
-		return;
-	}
-	log_warn("backend", LOG_STR("backend", x->backend->name), LOG_STR("id", x->rq.id),
-		LOG_STR("why", why));
-	if (how == RELAY_TRUNCATED) {
-		count_one(COUNT_backend_truncated);
-		front_abort(x->front);
-		finish(x);
-		return;
-	}
-	count_one(COUNT_backend_failures);
-	answer(x, replies[how].status, replies[how].message, replies[how].retry_after);
-	run(x);
-}
-
-static const struct relay_events relay_events = {
-	.head = relay_head,
-	.body = relay_body,
-	.end = relay_ended,
-};
 
 /* -- what the front tells ---------------------------------------------------------- */
 
@@ -595,7 +306,7 @@ static void *front_head(void *owner, struct front *f, struct request *rq, int pr
 	if (!x)
 		return NULL;
 	x->problem = problem;
-	return run(x) ? x : NULL;
+	return exchange_run(x) ? x : NULL;
 }
 
 static void front_body(void *user, struct view bytes)
@@ -615,7 +326,7 @@ static void front_body(void *user, struct view bytes)
 		front_body_stop(x->front);
 	}
 	if (x->problem && x->at == AT_BODY)
-		run(x);
+		exchange_run(x);
 }
 
 static void front_body_end(void *user)
@@ -624,7 +335,7 @@ static void front_body_end(void *user)
 
 	x->body_ended = true;
 	if (x->at == AT_BODY)
-		run(x);
+		exchange_run(x);
 }
 
 static void front_writable(void *user)
@@ -643,7 +354,7 @@ static void front_gone(void *user, enum front_gone why)
 
 	(void)why; /* the front has counted and logged what there is to say */
 	count_one(COUNT_requests_abandoned);
-	log_exchange(x, "abandoned");
+	answer_log(x, "abandoned");
 	exchange_free(x);
 }
 

@@ -1,0 +1,237 @@
+/*
+ * answering.c - what goes back: an answer of our own, or the backend's passing through,
+ * and the line that is logged of it.
+ */
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/log.h"
+#include "exchange_state.h"
+
+/* -- the log ----------------------------------------------------------------------- */
+
+static const char *rule_label(const struct verdict *v)
+{
+	if (!v->worst)
+		return "";
+	return v->worst->tier ? v->worst->tier->label : "fallback";
+}
+
+void answer_log(const struct exchange *x, const char *event)
+{
+	const struct verdict *v = &x->decision.verdict;
+	enum log_requests wanted = x->config->log.requests;
+	bool refused = x->decided && v->outcome != OUTCOME_PASS;
+
+	if (wanted == LOG_REQUESTS_NONE || (wanted == LOG_REQUESTS_REFUSED && !refused))
+		return;
+	log_write(LOG_LEVEL_INFO, event,
+		(const struct log_field[]){
+			LOG_STR("id", x->rq.id),
+			LOG_INT("status", x->status),
+			LOG_STR("client", x->client.address),
+			LOG_STR("user", x->client.user),
+			LOG_VIEW("method", request_param(&x->rq, "REQUEST_METHOD")),
+			LOG_VIEW("path", buf_view(&x->path)),
+			LOG_STR("endpoint",
+				x->subject.endpoint ? x->subject.endpoint->name : ""),
+			LOG_STR("rule", rule_label(v)),
+			LOG_INT("body_bytes", x->body.n),
+			LOG_INT("answer_bytes", x->answer_n),
+			LOG_INT("duration_us", clock_mono_us() - x->started_us),
+			{ 0 },
+		});
+}
+
+/* -- what is said ------------------------------------------------------------------ */
+
+static bool put(struct exchange *x, struct view bytes)
+{
+	x->answer_n += bytes.n;
+	return front_write(x->front, bytes);
+}
+
+/* An answer of our own, in place of whatever station comes next. */
+enum step answer_error(
+	struct exchange *x, int status, const char *message, int64_t retry_after)
+{
+	x->status = status;
+	x->at = AT_REPLY;
+	reply_release(&x->reply);
+	reply_error(&x->reply, status, message, retry_after, x->rq.id);
+	return STEP_NEXT;
+}
+
+static void count_refusal(enum outcome outcome)
+{
+	if (outcome == OUTCOME_REFUSED)
+		count_one(COUNT_requests_refused);
+	else if (outcome == OUTCOME_FORBIDDEN)
+		count_one(COUNT_requests_forbidden);
+}
+
+enum step answer_refusal(struct exchange *x)
+{
+	static const int status_of[] = {
+		[OUTCOME_REFUSED] = 429,
+		[OUTCOME_FORBIDDEN] = 403,
+		[OUTCOME_NEVER] = 413,
+		[OUTCOME_UNAVAILABLE] = 503,
+	};
+	const struct verdict *v = &x->decision.verdict;
+
+	count_refusal(v->outcome);
+	x->status = status_of[v->outcome];
+	x->at = AT_REPLY;
+	reply_refusal(&x->reply, x->config, v, x->subject.endpoint, &x->rq);
+	return STEP_NEXT;
+}
+
+/* What the handler, or the web server in front of it, is told about the client. */
+static size_t describe(struct exchange *x)
+{
+	size_t n = 0;
+
+	x->extra[n++] = (struct pair){ VIEW("WEIR_REQUEST_ID"), view_str(x->rq.id) };
+	x->extra[n++] = (struct pair){ VIEW("WEIR_CLIENT"), view_str(x->client.address) };
+	x->extra[n++] = (struct pair){ VIEW("WEIR_USER"), view_str(x->client.user) };
+	x->extra[n++] = (struct pair){ VIEW("WEIR_PLAN"), view_str(x->client.plan) };
+	return n;
+}
+
+/* A user's name may hold anything; a field's value may not. */
+static void add_field_value(struct buf *head, struct view v)
+{
+	for (size_t i = 0; i < v.n; i++)
+		buf_add_byte(
+			head, (unsigned char)v.p[i] < ' ' || v.p[i] == 0x7f ? '?' : v.p[i]);
+}
+
+/* An authorizer's yes (FastCGI Specification 1.0, section 6.3). */
+enum step answer_allowed(struct exchange *x)
+{
+	struct buf *head = &x->reply.head;
+
+	x->status = 200;
+	x->at = AT_REPLY;
+	buf_add_str(head, "Status: 200 OK\r\n");
+	for (size_t i = 0, n = describe(x); i < n; i++) {
+		buf_add_str(head, "Variable-");
+		buf_add(head, x->extra[i].name);
+		buf_add_str(head, ": ");
+		add_field_value(head, x->extra[i].value);
+		buf_add_str(head, "\r\n");
+	}
+	/* A responder behind the same web server that sees it charges nothing. */
+	buf_add_str(head, "Variable-WEIR_DECIDED: 1\r\n");
+	count_one(COUNT_requests_passed);
+	return STEP_NEXT;
+}
+
+enum step answer_send(struct exchange *x)
+{
+	struct reply *r = &x->reply;
+
+	buf_add_str(&r->head, "\r\n");
+	if (!buf_ok(&r->head) || !buf_ok(&r->body)) {
+		front_abort(x->front);
+		return STEP_NEXT;
+	}
+	put(x, buf_view(&r->head));
+	if (!view_eq(request_param(&x->rq, "REQUEST_METHOD"), VIEW("HEAD")))
+		put(x, buf_view(&r->body));
+	front_finish(x->front);
+	return STEP_NEXT;
+}
+
+/* -- the answer passing through ---------------------------------------------------- */
+
+static void relay_head(void *user, const struct answer *a)
+{
+	struct exchange *x = user;
+	struct buf tail = { 0 };
+
+	x->status = a->status;
+	reply_rate_limit_fields(&tail, x->config, &x->decision.verdict);
+	buf_add_str(&tail, "\r\n");
+	put(x, buf_view(&a->head));
+	put(x, buf_view(&tail));
+	buf_release(&tail);
+}
+
+static void relay_body(void *user, struct view piece)
+{
+	struct exchange *x = user;
+
+	if (!put(x, piece) && !x->relay_full) {
+		x->relay_full = true;
+		relay_pause(x->relay);
+	}
+}
+
+static void relay_ended(void *user, enum relay_end how, const char *why)
+{
+	static const struct {
+		int status;
+		const char *message;
+		int64_t retry_after;
+	} replies[] = {
+		[RELAY_REFUSED] = { 503, "The backend does not accept connections", 1 },
+		[RELAY_OVERLOADED] = { 503, "The backend is overloaded", 1 },
+		[RELAY_TIMEOUT] = { 504, "The backend did not answer in time", 0 },
+		[RELAY_BAD] = { 502, "The backend gave no valid answer", 0 },
+		[RELAY_NO_PROGRAM] = { 404, "There is no such program", 0 },
+		[RELAY_FORBIDDEN] = { 403, "The program may not be run", 0 },
+		[RELAY_TOO_LARGE] = { 431, "A header field is too large for the backend",
+			0 },
+		[RELAY_FAILED] = { 503, "The backend could not be called", 1 },
+		[RELAY_BAD_REQUEST] = { 400, "The path holds bytes that no path may have",
+			0 },
+	};
+	struct exchange *x = user;
+
+	x->relay = NULL;
+	if (how == RELAY_WHOLE) {
+		count_one(COUNT_backend_answers);
+		front_finish(x->front);
+		exchange_finish(x);
+		return;
+	}
+	log_warn("backend", LOG_STR("backend", x->backend->name), LOG_STR("id", x->rq.id),
+		LOG_STR("why", why));
+	if (how == RELAY_TRUNCATED) {
+		count_one(COUNT_backend_truncated);
+		front_abort(x->front);
+		exchange_finish(x);
+		return;
+	}
+	count_one(COUNT_backend_failures);
+	answer_error(
+		x, replies[how].status, replies[how].message, replies[how].retry_after);
+	exchange_run(x);
+}
+
+static const struct relay_events relay_events = {
+	.head = relay_head,
+	.body = relay_body,
+	.end = relay_ended,
+};
+
+enum step answer_from_backend(struct exchange *x)
+{
+	if (x->relay)
+		return STEP_PARK;
+	x->relay = relay_start(x->set->loop,
+		&(struct relay_job){
+			.backend = x->backend,
+			.request = &x->rq,
+			.body = &x->body,
+			.path = buf_view(&x->path),
+			.extra = x->extra,
+			.n_extra = describe(x),
+		},
+		&relay_events, x);
+	if (!x->relay)
+		return answer_error(x, 503, "Out of memory", 1);
+	count_one(COUNT_requests_passed);
+	return STEP_PARK;
+}
