@@ -148,14 +148,15 @@ enum step answer_send(struct exchange *x)
 static void relay_head(void *user, const struct answer *a)
 {
 	struct exchange *x = user;
-	struct buf tail = { 0 };
+	struct buf fields = { 0 };
 
 	x->status = a->status;
-	reply_rate_limit_fields(&tail, x->config, &x->decision.verdict);
-	buf_add_str(&tail, "\r\n");
+	reply_rate_limit_fields(&fields, x->config, &x->decision.verdict);
 	put(x, buf_view(&a->head));
-	put(x, buf_view(&tail));
-	buf_release(&tail);
+	if (buf_ok(&fields))
+		put(x, buf_view(&fields));
+	put(x, VIEW("\r\n"));
+	buf_release(&fields);
 }
 
 static void relay_body(void *user, struct view piece)
@@ -166,6 +167,18 @@ static void relay_body(void *user, struct view piece)
 		x->relay_full = true;
 		relay_pause(x->relay);
 	}
+}
+
+/* A backend that is down would fill the log: each kind of failure once a minute. */
+static void log_failure(const struct exchange *x, enum relay_end how, const char *why)
+{
+	static struct log_gate gates[RELAY_FAILED + 1];
+	uint64_t missed;
+
+	if (log_gate_open(&gates[how], clock_mono_us(), &missed))
+		log_warn("a backend failed", LOG_STR("backend", x->backend->name),
+			LOG_STR("id", x->rq.id), LOG_STR("why", why),
+			LOG_INT("suppressed", missed));
 }
 
 static void relay_ended(void *user, enum relay_end how, const char *why)
@@ -196,8 +209,7 @@ static void relay_ended(void *user, enum relay_end how, const char *why)
 		exchange_finish(x);
 		return;
 	}
-	log_warn("backend", LOG_STR("backend", x->backend->name), LOG_STR("id", x->rq.id),
-		LOG_STR("why", why));
+	log_failure(x, how, why);
 	if (how == RELAY_TRUNCATED) {
 		count_one(COUNT_backend_truncated);
 		front_abort(x->front);
