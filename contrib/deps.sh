@@ -5,7 +5,8 @@
 set -eu
 
 build='build-essential meson ninja-build pkg-config
-	libfcgi-dev libhiredis-dev libinih-dev libuv1-dev libsodium-dev libjansson-dev'
+	libfcgi-dev libhiredis-dev libinih-dev libuv1-dev libsodium-dev libjansson-dev
+	libsqlite3-dev'
 demo='lighttpd redis-server spawn-fcgi curl perl'
 test='libcriterion-dev libcurl4-openssl-dev nginx-light php8.2-fpm
 	clang clang-format shellcheck'

@@ -21,13 +21,16 @@ may_include() {
 	config)		echo "$below" ;;
 	verdict)	echo "$below" ;;
 	front)		echo "$station front/*" ;;
-	client)		echo "$station client/* front/request.h" ;;
+	# schema.sql.h is made of sql/directory by the build.
+	client)		echo "$station client/* front/request.h schema.sql.h" ;;
 	# take.lua.h is made of store/take.lua by the build.
 	store)		echo "$station store/* take.lua.h" ;;
 	limit)		echo "$station limit/* store/* client/* front/request.h" ;;
 	proxy)		echo "$station proxy/* front/request.h" ;;
 	observe)	echo "$station observe/*" ;;
-	ctl | status)	echo "$below observe/* $1/*" ;;
+	# The directory's tables are made by weirctl.
+	ctl)		echo "$below observe/* ctl/* client/schema.h" ;;
+	status)		echo "$below observe/* status/*" ;;
 	exchange)	echo "$all exchange.h" ;;
 	worker)		echo "$all exchange.h worker.h" ;;
 	main)		echo '*' ;;

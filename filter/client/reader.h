@@ -1,0 +1,34 @@
+/*
+ * client/reader.h - one read-only SQLite connection that looks users and tokens up.
+ *
+ * Used by one thread at a time; every look-up is a transaction of its own and leaves no
+ * lock behind. No clock: whoever asks compares expires_s with the time.
+ */
+#ifndef WEIR_CLIENT_READER_H
+#define WEIR_CLIENT_READER_H
+
+#include "client/directory.h"
+
+struct reader;
+
+/* A row as it is in the database, and as the cache keeps it. */
+struct found {
+	struct directory_entry entry;
+	int64_t expires_s; /* since 1970; INT64_MAX: never */
+};
+
+/* Opens and checks path; query "" is for our schema. NULL with a sentence in why.
+ * busy_ms is how long a look-up waits for a writer that locks readers out. */
+struct reader *reader_open(
+	const char *path, const char *query, int busy_ms, struct buf *why);
+void reader_free(struct reader *r);
+
+/* Whether path still is the file that was opened. */
+bool reader_is_current(const struct reader *r);
+
+/* key as directory_know() has it. After FAILED reader_error() says why. */
+enum directory_result reader_look(
+	struct reader *r, enum directory_by by, struct view key, struct found *out);
+const char *reader_error(const struct reader *r);
+
+#endif
