@@ -2,24 +2,28 @@
  * proxy/reply.c - what a client is told when weir answers itself.
  *
  * A refusal names the rule and the time, in the body for people, in fields for
- * programs. Names come from configuration files in whatever encoding they were
- * written, so what is not UTF-8 is replaced before JSON sees it: an answer must not
- * fail over a name.
+ * programs. What is said (status, wait, message) is found out first, then the form it
+ * takes (plain JSON, problem details, the operator's template), then it is written.
  */
 #include "proxy/reply.h"
 
 #include <jansson.h>
 
-#include "base/clock.h"
 #include "proxy/reason.h"
-
-/* Both fields together; the rest of a head of ours takes less than 300 bytes. */
-#define FIELDS_MAX 3072
-/* Of structured fields: RFC 9651, section 3.3.1. */
-#define SF_INTEGER_MAX INT64_C(999999999999999)
+#include "proxy/reply_accept.h"
+#include "proxy/reply_parts.h"
 
 #define DEFAULT_MESSAGE  "Too many requests, retry in {retry_after} seconds"
 #define SINGULAR_MESSAGE "Too many requests, retry in {retry_after} second"
+
+#define TYPE_JSON    "application/json"
+#define TYPE_PROBLEM "application/problem+json"
+#define TYPE_PLAIN   "text/plain; charset=utf-8"
+
+/* draft-ietf-httpapi-ratelimit-headers, section 5.1; the title is that of the
+ * registration it asks for. */
+#define QUOTA_EXCEEDED       "https://iana.org/assignments/http-problem-types#quota-exceeded"
+#define QUOTA_EXCEEDED_TITLE "Quota Exceeded"
 
 void reply_release(struct reply *r)
 {
@@ -27,60 +31,62 @@ void reply_release(struct reply *r)
 	buf_release(&r->body);
 }
 
-static int64_t ceil_s(int64_t us)
+int reply_status(enum outcome outcome)
 {
-	return us <= 0 ? 0 : us / US_PER_S + (us % US_PER_S != 0);
+	static const int status_of[] = {
+		[OUTCOME_PASS] = 200,
+		[OUTCOME_REFUSED] = 429,
+		[OUTCOME_FORBIDDEN] = 403,
+		[OUTCOME_NEVER] = 413,
+		[OUTCOME_UNAVAILABLE] = 503,
+	};
+
+	return status_of[outcome];
 }
 
-static int64_t retry_s(int64_t wait_us)
-{
-	int64_t s = ceil_s(wait_us);
+/* -- heads ------------------------------------------------------------------------- */
 
-	return s ? s : 1;
+struct head {
+	int status;
+	const char *type;
+	int64_t retry_after;  /* 0: none */
+	const char *language; /* of the body; NULL: not said */
+	const char *vary;     /* NULL: none */
+};
+
+/* A field of what the configuration says, which may hold no control characters. */
+static void put_field(struct buf *out, const char *name, const char *value)
+{
+	buf_addf(out, "%s: ", name);
+	for (; *value; value++)
+		if ((unsigned char)*value >= 0x20 && *value != 0x7f)
+			buf_add_byte(out, *value);
+	buf_add_str(out, "\r\n");
 }
 
-static bool enforces(const struct config *c, const struct tier_verdict *tv)
+static void put_head(struct reply *r, const struct head *h)
 {
-	if (!tv->rule)
-		return true;
-	return tv->rule->mode == MODE_ENFORCE && c->server.mode == MODE_ENFORCE;
+	buf_addf(&r->head, "Status: %d %s\r\n", h->status, reason_phrase(h->status));
+	put_field(&r->head, "Content-Type", h->type);
+	buf_addf(&r->head, "Content-Length: %zu\r\n", r->body.n);
+	buf_add_str(&r->head, "Cache-Control: no-store\r\n");
+	if (h->language)
+		put_field(&r->head, "Content-Language", h->language);
+	if (h->vary)
+		put_field(&r->head, "Vary", h->vary);
+	if (h->retry_after)
+		buf_addf(&r->head, "Retry-After: %lld\r\n", (long long)h->retry_after);
 }
 
-static const char *label_of(const struct tier_verdict *tv)
+/* Says how it went, in the head too. */
+static bool finish(struct reply *r, bool ok)
 {
-	return tv->tier ? tv->tier->label : "fallback";
+	ok = ok && buf_ok(&r->body) && buf_ok(&r->head);
+	r->head.failed = !ok;
+	return ok;
 }
 
 /* -- JSON -------------------------------------------------------------------------- */
-
-/* Bytes of the UTF-8 character v starts with, 0 when it starts with none (Unicode,
- * table 3-7: no overlong forms, no surrogates). */
-static size_t utf8_len(struct view v)
-{
-	const unsigned char *p = (const unsigned char *)v.p;
-	unsigned char low = 0x80, high = 0xbf;
-	size_t n;
-
-	if (p[0] < 0x80)
-		return 1;
-	if (p[0] < 0xc2 || p[0] > 0xf4)
-		return 0;
-	n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-	if (p[0] == 0xe0)
-		low = 0xa0;
-	if (p[0] == 0xed)
-		high = 0x9f;
-	if (p[0] == 0xf0)
-		low = 0x90;
-	if (p[0] == 0xf4)
-		high = 0x8f;
-	if (v.n < n || p[1] < low || p[1] > high)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if (p[i] < 0x80 || p[i] > 0xbf)
-			return 0;
-	return n;
-}
 
 /* NULL only when memory is out. */
 static json_t *text(struct view v)
@@ -88,25 +94,11 @@ static json_t *text(struct view v)
 	struct buf clean = { 0 };
 	json_t *string = NULL;
 
-	while (v.n) {
-		size_t n = utf8_len(v);
-
-		if (n)
-			buf_add(&clean, view_of(v.p, n));
-		else
-			buf_add(&clean, VIEW("\xef\xbf\xbd"));
-		v = view_skip(v, n ? n : 1);
-	}
+	put_utf8(&clean, v);
 	if (buf_str(&clean))
 		string = json_stringn_nocheck(clean.p, clean.n);
 	buf_release(&clean);
 	return string;
-}
-
-static int append(const char *p, size_t n, void *user)
-{
-	buf_add(user, view_of(p, n));
-	return 0;
 }
 
 /* json_object_set_new() and its like take NULL for a failure, so a value that found
@@ -114,6 +106,11 @@ static int append(const char *p, size_t n, void *user)
 static bool set(json_t *object, const char *key, json_t *value)
 {
 	return json_object_set_new_nocheck(object, key, value) == 0;
+}
+
+static bool set_text(json_t *object, const char *key, const char *value)
+{
+	return !value || set(object, key, text(view_str(value)));
 }
 
 /* What every body starts with. */
@@ -124,208 +121,244 @@ static bool set_front(json_t *object, int status, struct view message, int64_t r
 		(retry_after == 0 || set(object, "retry_after", json_integer(retry_after)));
 }
 
-static bool set_back(json_t *object, const char *request_id)
+static int append(const char *p, size_t n, void *user)
 {
-	return !request_id || set(object, "request_id", text(view_str(request_id)));
+	buf_add(user, view_of(p, n));
+	return 0;
 }
 
-/* Writes body and head once object is complete. ok false, or no memory here: both are
- * marked as failed. */
-static bool finish(
-	struct reply *r, json_t *object, bool ok, int status, int64_t retry_after)
+/* Writes the body once object is complete, and frees it. */
+static bool dump(struct buf *body, json_t *object, bool ok)
 {
-	ok = ok && json_dump_callback(object, append, &r->body, JSON_COMPACT) == 0;
-	buf_addf(&r->head, "Status: %d %s\r\n", status, reason_phrase(status));
-	buf_add_str(&r->head, "Content-Type: application/json\r\n");
-	buf_addf(&r->head, "Content-Length: %zu\r\n", r->body.n);
-	buf_add_str(&r->head, "Cache-Control: no-store\r\n");
-	if (retry_after)
-		buf_addf(&r->head, "Retry-After: %lld\r\n", (long long)retry_after);
-	ok = ok && buf_ok(&r->body) && buf_ok(&r->head);
-	r->head.failed = !ok;
+	ok = ok && json_dump_callback(object, append, body, JSON_COMPACT) == 0;
 	json_decref(object);
 	return ok;
 }
 
-/* -- refusals ---------------------------------------------------------------------- */
+/* -- what a refusal says ----------------------------------------------------------- */
 
-static void put_message(struct buf *out, const char *template, int64_t retry_after)
+struct refusal {
+	const struct config *config;
+	const struct verdict *verdict;
+	const char *endpoint, *rule, *request_id; /* NULL: does not apply */
+	struct buf message;
+	struct head head;
+};
+
+static struct view preference(const struct request *rq, const char *name)
 {
-	static const char hole[] = "{retry_after}";
-	const char *at;
-
-	if (!template)
-		template = DEFAULT_MESSAGE;
-	if (retry_after == 1 && strcmp(template, DEFAULT_MESSAGE) == 0)
-		template = SINGULAR_MESSAGE;
-	while ((at = strstr(template, hole))) {
-		buf_add(out, view_of(template, (size_t)(at - template)));
-		buf_add_u64(out, (uint64_t)retry_after);
-		template = at + strlen(hole);
-	}
-	buf_add_str(out, template);
+	return rq ? request_param(rq, name) : (struct view){ NULL, 0 };
 }
 
-static bool set_rules(json_t *object, const struct config *c, const struct verdict *v)
+/* The built-in message is English; what language the operator's own is in nobody
+ * knows. */
+static void say_wait(struct refusal *f, struct view accept)
 {
-	json_t *rules;
-	const struct tier_verdict *worst = v->worst;
-	bool ok = true;
+	const struct config *c = f->config;
+	const char *plain = c->reply.message ? c->reply.message : DEFAULT_MESSAGE;
+	bool built_in = strcmp(plain, DEFAULT_MESSAGE) == 0;
+	const char *language = built_in ? "en" : NULL;
+	const struct localized *found = accept_language(
+		c->reply.messages, c->reply.n_messages, language, accept);
 
-	rules = json_array();
-	for (size_t i = 0; i < v->n_tiers && ok; i++) {
-		const struct tier_verdict *tv = &v->tiers[i];
+	if (built_in && f->head.retry_after == 1)
+		plain = SINGULAR_MESSAGE;
+	put_message(&f->message, found ? found->text : plain, f->head.retry_after);
+	f->head.language = found ? found->language : language;
+}
 
-		if (tv->admitted || !enforces(c, tv))
-			continue;
-		if (!worst)
-			worst = tv;
-		ok = json_array_append_new(rules, text(view_str(label_of(tv)))) == 0;
+static void say(struct refusal *f, const struct request *rq)
+{
+	int64_t wait_s = retry_s(f->verdict->wait_us);
+
+	f->head.status = reply_status(f->verdict->outcome);
+	f->head.language = "en";
+	switch (f->verdict->outcome) {
+	case OUTCOME_FORBIDDEN:
+		buf_add_str(&f->message, "Requests of this kind are not allowed");
+		break;
+	case OUTCOME_NEVER:
+		buf_add_str(&f->message,
+			"This request costs more than its limit ever allows; waiting does "
+			"not help");
+		break;
+	case OUTCOME_UNAVAILABLE:
+		f->head.retry_after = wait_s;
+		buf_addf(&f->message,
+			"The limit cannot be checked now, retry in %lld second%s",
+			(long long)wait_s, wait_s == 1 ? "" : "s");
+		break;
+	default:
+		f->head.retry_after = wait_s;
+		say_wait(f, preference(rq, "HTTP_ACCEPT_LANGUAGE"));
+		if (f->config->reply.n_messages)
+			f->head.vary = "Accept-Language";
 	}
-	if (worst && ok)
-		ok = set(object, "rule", text(view_str(label_of(worst))));
-	if (json_array_size(rules) && ok)
-		ok = set(object, "rules", json_incref(rules));
-	json_decref(rules);
+	if (f->config->reply.n_messages == 0)
+		f->head.language = NULL;
+}
+
+/* Whether the tier is one that refuses. */
+static bool refuses(const struct refusal *f, const struct tier_verdict *tv)
+{
+	return !tv->admitted && enforces(f->config, tv);
+}
+
+static const char *worst_rule(const struct refusal *f)
+{
+	const struct verdict *v = f->verdict;
+
+	if (v->worst)
+		return label_of(v->worst);
+	for (size_t i = 0; i < v->n_tiers; i++)
+		if (refuses(f, &v->tiers[i]))
+			return label_of(&v->tiers[i]);
+	return NULL;
+}
+
+/* -- its forms --------------------------------------------------------------------- */
+
+enum form {
+	FORM_JSON,
+	FORM_PROBLEM,
+	FORM_TEMPLATE,
+};
+
+/* A client that asks for problem details is a program that knows them; a template is
+ * for everybody else, unless it is of that very type. */
+static enum form choose_form(struct refusal *f, const struct request *rq)
+{
+	const struct config *c = f->config;
+	struct view rest = view_str(c->reply.template_type);
+	struct view type = view_trim(view_cut(&rest, ';'));
+	bool own = c->reply.template_text && view_eq_nocase(type, VIEW(TYPE_PROBLEM));
+
+	if (!own && accept_problem_json(preference(rq, "HTTP_ACCEPT"))) {
+		f->head.vary = f->head.vary ? "Accept-Language, Accept" : "Accept";
+		return FORM_PROBLEM;
+	}
+	if (c->reply.template_text)
+		return FORM_TEMPLATE;
+	return c->reply.problem_json ? FORM_PROBLEM : FORM_JSON;
+}
+
+/* RFC 9457, section 3.1. Without a type of its own the title is the status's. */
+static bool set_problem(json_t *object, const struct refusal *f)
+{
+	bool quota = f->verdict->outcome == OUTCOME_REFUSED;
+	const char *title = quota ? QUOTA_EXCEEDED_TITLE : reason_phrase(f->head.status);
+
+	return set_text(object, "type", quota ? QUOTA_EXCEEDED : "about:blank") &&
+		set_text(object, "title", title) &&
+		set(object, "status", json_integer(f->head.status)) &&
+		set(object, "detail", text(buf_view(&f->message)));
+}
+
+static json_t *rule_name(const struct tier_verdict *tv)
+{
+	return text(view_str(label_of(tv)));
+}
+
+static json_t *policy_name(const struct tier_verdict *tv)
+{
+	struct buf name = { 0 };
+	json_t *string = NULL;
+
+	put_policy_name(&name, label_of(tv));
+	if (buf_ok(&name))
+		string = text(buf_view(&name));
+	buf_release(&name);
+	return string;
+}
+
+/* The tiers that refuse, by names that name_of makes; no key when there is none. */
+static bool set_names(json_t *object, const char *key, const struct refusal *f,
+	json_t *(*name_of)(const struct tier_verdict *))
+{
+	json_t *names = json_array();
+	bool ok = names != NULL;
+
+	for (size_t i = 0; i < f->verdict->n_tiers && ok; i++)
+		if (refuses(f, &f->verdict->tiers[i]))
+			ok = json_array_append_new(names, name_of(&f->verdict->tiers[i])) ==
+				0;
+	if (json_array_size(names) && ok)
+		ok = set(object, key, json_incref(names));
+	json_decref(names);
 	return ok;
 }
 
-bool reply_refusal(struct reply *r, const struct config *c, const struct verdict *v,
-	const struct endpoint *endpoint, const char *request_id)
+static bool put_json_body(struct buf *body, const struct refusal *f, bool problem)
 {
+	bool policies = problem && f->verdict->outcome == OUTCOME_REFUSED;
 	json_t *object = json_object();
-	struct buf message = { 0 };
-	int64_t retry_after = retry_s(v->wait_us);
-	int status = 429;
+	bool ok;
+
+	ok = (!problem || set_problem(object, f)) &&
+		set_front(object, f->head.status, buf_view(&f->message),
+			f->head.retry_after) &&
+		set_text(object, "endpoint", f->endpoint) &&
+		set_text(object, "rule", f->rule) &&
+		set_names(object, "rules", f, rule_name) &&
+		(!policies || set_names(object, "violated-policies", f, policy_name)) &&
+		set_text(object, "request_id", f->request_id);
+	return dump(body, object, ok);
+}
+
+static bool put_body(struct buf *body, struct refusal *f, enum form form)
+{
+	const char *type = f->config->reply.template_type;
+
+	f->head.type = form == FORM_PROBLEM ? TYPE_PROBLEM : TYPE_JSON;
+	if (form != FORM_TEMPLATE)
+		return put_json_body(body, f, form == FORM_PROBLEM);
+	f->head.type = type && *type ? type : TYPE_PLAIN;
+	put_template(body, f->config->reply.template_text, f->head.type,
+		&(struct reply_values){
+			.status = f->head.status,
+			.retry_after = f->head.retry_after,
+			.message = buf_view(&f->message),
+			.endpoint = f->endpoint,
+			.rule = f->rule,
+			.request_id = f->request_id,
+		});
+	return true;
+}
+
+bool reply_refusal(struct reply *r, const struct config *c, const struct verdict *v,
+	const struct endpoint *endpoint, const struct request *rq)
+{
+	struct refusal f = { .config = c,
+		.verdict = v,
+		.endpoint = endpoint ? endpoint->name : NULL,
+		.request_id = rq ? rq->id : NULL };
 	bool ok;
 
 	reply_release(r);
-	switch (v->outcome) {
-	case OUTCOME_FORBIDDEN:
-		status = 403;
-		retry_after = 0;
-		buf_add_str(&message, "Requests of this kind are not allowed");
-		break;
-	case OUTCOME_UNAVAILABLE:
-		status = 503;
-		buf_addf(&message,
-			"The limit cannot be checked now, retry in %lld second%s",
-			(long long)retry_after, retry_after == 1 ? "" : "s");
-		break;
-	default: put_message(&message, c->reply.message, retry_after);
-	}
-	ok = buf_ok(&message) &&
-		set_front(object, status, buf_view(&message), retry_after) &&
-		(!endpoint || set(object, "endpoint", text(view_str(endpoint->name)))) &&
-		set_rules(object, c, v) && set_back(object, request_id);
-	buf_release(&message);
-	ok = finish(r, object, ok, status, retry_after);
-	if (ok && status == 429)
+	f.rule = worst_rule(&f);
+	say(&f, rq);
+	ok = buf_ok(&f.message) && put_body(&r->body, &f, choose_form(&f, rq));
+	put_head(r, &f.head);
+	if (v->outcome == OUTCOME_REFUSED)
 		reply_rate_limit_fields(&r->head, c, v);
-	return ok && buf_ok(&r->head);
+	buf_release(&f.message);
+	return finish(r, ok);
 }
 
 bool reply_error(struct reply *r, int status, const char *message, int64_t retry_after,
 	const char *request_id)
 {
+	struct head head = { .status = status,
+		.type = TYPE_JSON,
+		.retry_after = retry_after > 0 ? retry_after : 0 };
 	json_t *object = json_object();
 	bool ok;
 
 	reply_release(r);
-	if (retry_after < 0)
-		retry_after = 0;
-	if (!message)
-		message = reason_phrase(status);
-	ok = set_front(object, status, view_str(message), retry_after) &&
-		set_back(object, request_id);
-	return finish(r, object, ok, status, retry_after);
-}
-
-/* -- RateLimit fields -------------------------------------------------------------- */
-
-/* RFC 9651, section 4.1.6; a byte no string can hold is left out. */
-static void put_sf_string(struct buf *b, const char *s)
-{
-	buf_add_byte(b, '"');
-	for (; *s; s++) {
-		if (*s < 0x20 || *s > 0x7e)
-			continue;
-		if (*s == '"' || *s == '\\')
-			buf_add_byte(b, '\\');
-		buf_add_byte(b, *s);
-	}
-	buf_add_byte(b, '"');
-}
-
-static void put_sf_parameter(struct buf *b, const char *name, uint64_t value)
-{
-	buf_addf(b, ";%s=", name);
-	buf_add_u64(b, value < SF_INTEGER_MAX ? value : SF_INTEGER_MAX);
-}
-
-/*
- * The draft's t is the time until more quota is available. Of a tier that refuses it is
- * the wait, so it agrees with Retry-After; of one that admits only the time is known
- * until all of its quota is back, which errs on the safe side.
- */
-static void put_tier(struct buf *policy, struct buf *state, const struct config *c,
-	const struct tier_verdict *tv)
-{
-	const struct rate *rate = tv->rule ? &tv->rule->rate : &c->fallback.rate;
-	int64_t t_s = tv->admitted ? ceil_s(tv->reset_us) : retry_s(tv->wait_us);
-	const char *comma = policy->n ? ", " : "";
-	size_t policy_n = policy->n, state_n = state->n;
-
-	buf_add_str(policy, comma);
-	put_sf_string(policy, label_of(tv));
-	put_sf_parameter(policy, "q", rate->count);
-	put_sf_parameter(policy, "w", (uint64_t)ceil_s(rate->window_us));
-	if (rate->algorithm == RATE_TOKEN_BUCKET && rate->burst != rate->count)
-		put_sf_parameter(policy, "weir-burst", rate->burst);
-	buf_add_str(state, comma);
-	put_sf_string(state, label_of(tv));
-	put_sf_parameter(state, "r", tv->remaining);
-	put_sf_parameter(state, "t", (uint64_t)t_s);
-	if (policy->n + state->n + strlen("RateLimit-Policy: \r\nRateLimit: \r\n") >
-		FIELDS_MAX) {
-		policy->n = policy_n;
-		state->n = state_n;
-	}
-}
-
-/* Those that refuse or those that admit. The total of the fallback is nobody's quota:
- * it is told only to whom it refuses. */
-static void put_tiers(struct buf *policy, struct buf *state, const struct config *c,
-	const struct verdict *v, bool admitted)
-{
-	for (size_t i = 0; i < v->n_tiers; i++) {
-		const struct tier_verdict *tv = &v->tiers[i];
-
-		if (tv->admitted != admitted || !enforces(c, tv) ||
-			(!tv->rule && tv->admitted) ||
-			(tv->rule && tv->rule->counting != COUNT_LIMITED))
-			continue;
-		put_tier(policy, state, c, tv);
-	}
-}
-
-void reply_rate_limit_fields(
-	struct buf *head, const struct config *c, const struct verdict *v)
-{
-	struct buf policy = { 0 }, state = { 0 };
-
-	if (!c->reply.rate_limit_fields)
-		return;
-	put_tiers(&policy, &state, c, v, false);
-	put_tiers(&policy, &state, c, v, true);
-	/* Without memory for them the answer goes out without them. */
-	if (policy.n && buf_ok(&policy) && buf_ok(&state)) {
-		buf_add_str(head, "RateLimit-Policy: ");
-		buf_add(head, buf_view(&policy));
-		buf_add_str(head, "\r\nRateLimit: ");
-		buf_add(head, buf_view(&state));
-		buf_add_str(head, "\r\n");
-	}
-	buf_release(&policy);
-	buf_release(&state);
+	ok = set_front(object, status, view_str(message ? message : reason_phrase(status)),
+		     head.retry_after) &&
+		set_text(object, "request_id", request_id);
+	ok = dump(&r->body, object, ok);
+	put_head(r, &head);
+	return finish(r, ok);
 }

@@ -1,10 +1,10 @@
 /*
  * proxy/reply.h - weir's own answers.
  *
- * A head ("Status:" first, then fields with CRLF, no blank line) and a JSON body,
- * valid whatever names and paths contain (jansson builds it). A key that does not
- * apply is left out. The head stays below REPLY_HEAD_MAX, which is what web servers
- * give an answer's head by default.
+ * A head ("Status:" first, then fields with CRLF, no blank line) and a body: JSON,
+ * valid whatever names and paths contain (jansson builds it), or what the operator's
+ * template makes of a refusal. A key that does not apply is left out. The head stays
+ * below REPLY_HEAD_MAX, which is what web servers give an answer's head by default.
  */
 #ifndef WEIR_PROXY_REPLY_H
 #define WEIR_PROXY_REPLY_H
@@ -22,18 +22,41 @@ struct reply {
 
 void reply_release(struct reply *r);
 
+/* The status of an outcome: 200, 429, 403, 413 or 503. */
+int reply_status(enum outcome outcome);
+
 /* Both below replace what r held. They return false when memory is out; buf_ok() of
  * the head is false then too. */
 
-/* 429, 403 or 503 for a verdict that refuses:
- * {"code":42900,"message":"Too many requests, retry in 30 seconds","retry_after":30,
- *  "endpoint":"eval-submit","rule":"user/sw60s","rules":["user/sw60s"],"request_id":"..."}
- * with Retry-After in whole seconds, rounded up, at least 1 (not for 403), and for 429
- * the fields of reply_rate_limit_fields(). rules are all enforcing tiers that did not
- * admit, rule the one with the longest wait; "fallback" is the total of the fallback.
- * endpoint may be NULL. */
+/*
+ * The answer to a verdict that refuses. Its body is, in this order:
+ * - RFC 9457 problem details (application/problem+json), if the client's Accept names
+ *   that type, not after application/json: "type", "title", "status" and "detail", then
+ *   all keys of the plain form, and for 429 "violated-policies", the names as they are
+ *   in RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers, section 5);
+ * - the configuration's template, with {code} {message} {retry_after} {endpoint} {rule}
+ *   {request_id} filled in: escaped for strings of a JSON type, for text of HTML and
+ *   XML, without control characters elsewhere. What does not apply is empty, but
+ *   {retry_after} 0. Other braces stay;
+ * - problem details, if the configuration asks for them;
+ * - the plain form:
+ *   {"code":42900,"message":"Too many requests, retry in 30 seconds","retry_after":30,
+ *    "endpoint":"eval-submit","rule":"user/sw60s","rules":["user/sw60s"],
+ *    "request_id":"..."}
+ *   rules are all enforcing tiers that did not admit, rule the one with the longest
+ *   wait; "fallback" is the total of the fallback.
+ *
+ * Retry-After is in whole seconds, rounded up, at least 1; 403 and 413 have none, for
+ * no wait helps. A 429 has the fields of reply_rate_limit_fields(), and its message is
+ * in the language of the configuration that fits Accept-Language best: RFC 4647 lookup,
+ * by weight; the message without a language where none fits. The built-in message
+ * counts as English. With languages configured there are Content-Language (unless
+ * nobody knows it) and Vary.
+ *
+ * endpoint may be NULL. rq may be NULL: no preferences and no request_id.
+ */
 bool reply_refusal(struct reply *r, const struct config *c, const struct verdict *v,
-	const struct endpoint *endpoint, const char *request_id);
+	const struct endpoint *endpoint, const struct request *rq);
 
 /* Any other status: {"code":STATUS * 100,"message":...,"request_id":...}; retry_after
  * in seconds adds the field and the key where above 0. message NULL: the status's
@@ -41,9 +64,19 @@ bool reply_refusal(struct reply *r, const struct config *c, const struct verdict
 bool reply_error(struct reply *r, int status, const char *message, int64_t retry_after,
 	const char *request_id);
 
-/* Appends RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the
- * enforcing tiers of v, if the configuration wants them and there are any; each line
- * with CRLF. Tiers that do not fit in 3 KiB are left out, those that refuse last. */
+/*
+ * Appends what the configuration wants of these to an answer that passes or refuses,
+ * each line with CRLF; nothing when v has no enforcing tier. Tiers in shadow show
+ * nowhere.
+ *
+ * RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers): a list of
+ * tiers, those that refuse first, then the one with the least left. Tiers that do not
+ * fit in 3 KiB are left out from the end. In a refusal t is never later than
+ * Retry-After.
+ *
+ * X-RateLimit-Limit, -Remaining, -Reset (seconds from now): the first tier of that list.
+ * Of a bucket Limit is its capacity, so Remaining never exceeds it.
+ */
 void reply_rate_limit_fields(
 	struct buf *head, const struct config *c, const struct verdict *v);
 
