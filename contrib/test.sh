@@ -63,6 +63,8 @@ say "tests"
 suite "$build"
 if [ -z "$quick" ]; then
 	say "tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+	export LSAN_OPTIONS="suppressions=$top/tests/lsan.supp:print_suppressions=0"
+	export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 	suite "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false
 fi
 

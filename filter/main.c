@@ -349,6 +349,18 @@ static void close_listeners(void)
 	process.n_listeners = 0;
 }
 
+/* From the first socket on a signal must end weir by the drain and not at once, which
+ * would leave socket files behind: it waits until the loop can take it. */
+static void hold_signals(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(how, &set, NULL);
+}
+
 /* SIGTERM and SIGINT: no new work, the running is finished. A second signal does not
  * wait for it. */
 static void on_signal(uv_signal_t *s, int number)
@@ -385,6 +397,7 @@ static void start_loop(void)
 	uv_signal_init(loop, &process.on_int);
 	uv_signal_start(&process.on_term, on_signal, SIGTERM);
 	uv_signal_start(&process.on_int, on_signal, SIGINT);
+	hold_signals(SIG_UNBLOCK);
 }
 
 static bool start_workers(void)
@@ -413,6 +426,7 @@ static bool start_workers(void)
 static int serve(bool on_descriptor_0)
 {
 	raise_nofile();
+	hold_signals(SIG_BLOCK);
 	if (uv_loop_init(&process.loop) < 0 || !open_listeners(on_descriptor_0))
 		return 1;
 	process.shared = store_shared_new(process.config);

@@ -302,7 +302,9 @@ static bool conn_write(struct front *f, struct view bytes)
 			buf_drop(&c->out, (size_t)done);
 	}
 	connection_mark_dirty(c);
-	c->full = c->out.n + c->sending.n > QUEUE_HIGH;
+	/* Once owed, writable stays owed, even if this piece found room. */
+	if (c->out.n + c->sending.n > QUEUE_HIGH)
+		c->full = true;
 	return !c->full;
 }
 

@@ -10,7 +10,7 @@
  * a failed write only ends the writing. What is to be read decides.
  *
  * The body is never copied as a whole: STDIN is a function of the spool and a
- * position (see stdin_fill), so what the socket did not take is made again later.
+ * position (proxy/sending.h), so what the socket did not take is made again later.
  *
  * Left out: other roles than responder, connections kept open, ABORT_REQUEST (php-fpm
  * ignores it; closing says the same).
@@ -20,14 +20,12 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-#include "fastcgi/pairs.h"
 #include "proxy/relay_kind.h"
+#include "proxy/sending.h"
 
-#define REQUEST_ID      1
 #define PIECES_A_TURN   4 /* then the loop's other connections have their turn */
 #define BACKOFF_LEAST   5 /* ms between two rounds of full listen queues ... */
 #define BACKOFF_MOST    100
-#define STDIN_RECORD    (FCGI_HEADER_LEN + RECORD_CONTENT_MAX)
 #define END_REQUEST_LEN 8
 
 struct relay_fastcgi {
@@ -35,7 +33,7 @@ struct relay_fastcgi {
 	struct relay_watch *watch; /* the connection; NULL between two attempts */
 	struct buf head;           /* BEGIN and PARAMS; freed once they are sent */
 	size_t head_sent;
-	uint64_t stdin_at, stdin_n; /* bytes of STDIN sent, and in all; see stdin_fill() */
+	uint64_t stdin_at, stdin_n; /* bytes of STDIN sent, and in all */
 	bool sending;               /* head or STDIN are not out yet */
 	bool stdout_over;           /* its empty record was seen */
 	struct record_reader reader;
@@ -58,117 +56,24 @@ static struct relay_fastcgi *of(struct relay *r)
 	return (struct relay_fastcgi *)r;
 }
 
-/* Length of STDIN as it is sent: a header before each RECORD_CONTENT_MAX bytes of the
- * body or what is left of it, and an empty record at the end. */
-static uint64_t stdin_length(uint64_t body)
-{
-	uint64_t records = body / RECORD_CONTENT_MAX + (body % RECORD_CONTENT_MAX != 0);
-
-	return body + (records + 1) * FCGI_HEADER_LEN;
-}
-
-/* A piece of a header of an STDIN record, from its byte skip on. */
-static size_t stdin_header(size_t content_n, size_t skip, char *out, size_t cap)
-{
-	const char head[FCGI_HEADER_LEN] = { FCGI_VERSION_1, FCGI_STDIN, 0, REQUEST_ID,
-		(char)(content_n >> 8), (char)content_n };
-	size_t n = FCGI_HEADER_LEN - skip;
-
-	n = n < cap ? n : cap;
-	memcpy(out, head + skip, n);
-	return n;
-}
-
-/* STDIN from position at. Fills out with at most cap bytes; returns how many, or -1
- * with errno. */
-static ssize_t stdin_fill(const struct spool *body, uint64_t at, char *out, size_t cap)
-{
-	uint64_t last = stdin_length(body->n) - FCGI_HEADER_LEN; /* the empty record */
-	size_t done = 0;
-
-	while (done < cap && at < last) {
-		uint64_t from = at / STDIN_RECORD * RECORD_CONTENT_MAX;
-		size_t in_record = (size_t)(at % STDIN_RECORD);
-		uint64_t left = body->n - from;
-		size_t content_n = left < RECORD_CONTENT_MAX ? (size_t)left
-							     : RECORD_CONTENT_MAX;
-		size_t skip = in_record - FCGI_HEADER_LEN, n = content_n - skip;
-		ssize_t got;
-
-		if (in_record < FCGI_HEADER_LEN) {
-			n = stdin_header(content_n, in_record, out + done, cap - done);
-		} else {
-			n = n < cap - done ? n : cap - done;
-			got = spool_read(body, from + skip, out + done, n);
-			if (got < 0)
-				return -1;
-			n = (size_t)got;
-		}
-		done += n;
-		at += n;
-	}
-	if (done < cap && at < last + FCGI_HEADER_LEN)
-		done += stdin_header(0, (size_t)(at - last), out + done, cap - done);
-	return (ssize_t)done;
-}
-
-/* The request's own parameters in their order, but for those weir withholds, with the
- * true length of the body, and weir's own at the end. */
-static void put_pairs(struct buf *out, const struct relay_job *job)
-{
-	const struct request *rq = job->request;
-	bool length_put = false;
-	struct buf length = { 0 };
-
-	buf_add_u64(&length, job->body->n);
-	for (size_t i = 0; i < rq->n_params; i++) {
-		struct view name = rq->params[i].name, value = rq->params[i].value;
-
-		if (relay_withholds(job, name))
-			continue;
-		if (view_eq(name, VIEW("CONTENT_LENGTH"))) {
-			if (length_put)
-				continue;
-			length_put = true;
-			if (value.n || relay_needs_length(job))
-				value = buf_view(&length);
-		}
-		pairs_put(out, name, value);
-	}
-	if (!length_put && relay_needs_length(job))
-		pairs_put(out, VIEW("CONTENT_LENGTH"), buf_view(&length));
-	for (size_t i = 0; i < job->n_extra; i++)
-		pairs_put(out, job->extra[i].name, job->extra[i].value);
-	if (!buf_ok(&length))
-		out->failed = true;
-	buf_release(&length);
-}
-
 /* Writes the request's head and sets all back to its beginning. False: it ended. */
 static bool prepare(struct relay_fastcgi *f)
 {
 	struct relay *r = &f->relay;
-	struct buf pairs = { 0 };
-	bool fits;
 
-	put_pairs(&pairs, &r->job);
-	buf_reset(&f->head);
-	record_put_begin(&f->head, REQUEST_ID, FCGI_RESPONDER, 0);
-	fits = pairs_put_params(&f->head, REQUEST_ID, buf_view(&pairs));
-	if (!buf_ok(&pairs) || !buf_ok(&f->head)) {
-		buf_release(&pairs);
+	switch (sending_head(&f->head, &r->job)) {
+	case SENDING_OK: break;
+	case SENDING_NO_MEMORY:
 		relay_finish(r, RELAY_FAILED, "no memory for the request");
 		return false;
-	}
-	buf_release(&pairs);
-	if (!fits) {
+	case SENDING_TOO_LARGE:
 		relay_finish(
 			r, RELAY_TOO_LARGE, "a parameter does not fit in a FastCGI record");
 		return false;
 	}
 	f->head_sent = 0;
 	f->stdin_at = 0;
-	f->stdin_n = stdin_length(r->job.body->n);
+	f->stdin_n = sending_stdin_length(r->job.body->n);
 	f->sending = true;
 	f->reader = (struct record_reader){ 0 };
 	f->stdout_over = false;
@@ -196,7 +101,7 @@ static bool next_piece(struct relay_fastcgi *f, struct view *out)
 		*out = view_skip(buf_view(&f->head), f->head_sent);
 		return true;
 	}
-	n = stdin_fill(f->relay.job.body, f->stdin_at, relay_piece(), RELAY_PIECE);
+	n = sending_stdin(f->relay.job.body, f->stdin_at, relay_piece(), RELAY_PIECE);
 	if (n < 0)
 		return false;
 	*out = view_of(relay_piece(), (size_t)n);
@@ -289,7 +194,7 @@ static void end_request(struct relay_fastcgi *f)
 
 static const char *record_problem(const struct record_reader *reader)
 {
-	if (reader->id != REQUEST_ID)
+	if (reader->id != SENDING_ID)
 		return "a record of another request";
 	switch (reader->type) {
 	case FCGI_STDOUT:

@@ -253,6 +253,7 @@ void fake_start(struct fake *f, int backlog)
 	snprintf(f->path, sizeof(f->path), "/tmp/test-relay-%d-%d.sock", (int)getpid(),
 		number++);
 	memcpy(un.sun_path, f->path, strlen(f->path) + 1);
+	unlink(f->path); /* of a test that failed, and had this process's number */
 	f->listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_geq(f->listening, 0);
 	cr_assert_eq(bind(f->listening, (struct sockaddr *)&un, sizeof(un)), 0);

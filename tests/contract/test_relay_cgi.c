@@ -289,13 +289,16 @@ Test(relay_cgi, child_that_holds_the_output_does_not_hold_the_answer)
 	cr_assert_lt(clock_mono_us() - began, 5 * US_PER_S);
 }
 
+/* What a program wrote about itself; 0 when it was ended before it came to that. */
 static pid_t read_pid(void)
 {
 	FILE *file = fopen(in_root("pid"), "re");
 	int pid = 0;
 
-	cr_assert(file);
-	cr_assert_eq(fscanf(file, "%d", &pid), 1);
+	if (!file)
+		return 0;
+	if (fscanf(file, "%d", &pid) != 1)
+		pid = 0;
 	fclose(file);
 	return pid;
 }
@@ -358,8 +361,8 @@ Test(relay_cgi, silent_programs_are_ended)
 		int64_t killed = counter_sum(COUNT_programs_killed);
 
 		prepare(&r, rows[i].program, "REQUEST_METHOD=GET");
-		r.backend.first_byte_timeout_ms = 300;
-		r.backend.idle_timeout_ms = 300;
+		r.backend.first_byte_timeout_ms = 600;
+		r.backend.idle_timeout_ms = 600;
 		r.backend.kill_grace_ms = 100;
 		run_expect(&r, rows[i].how, rows[i].status, NULL);
 		/* The shell's child is nobody's to wait for: SIGKILL takes its moment. */
@@ -389,7 +392,7 @@ Test(relay_cgi, cancelled_program_is_gone)
 		prepare(&r, programs[i], "REQUEST_METHOD=GET");
 		/* Only the last one lets it come to that. */
 		r.backend.kill_grace_ms = i == 2 ? 100 : 20000;
-		r.cancel_after_ms = 300;
+		r.cancel_after_ms = 600;
 		r.cancel_in_body = i == 1;
 		run(&r);
 		cr_assert_eq(r.ends, 0);

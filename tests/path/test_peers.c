@@ -4,8 +4,10 @@
 #include "site.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define EMPTY view_of(NULL, 0)
@@ -37,7 +39,7 @@ static int send_request(const char *addr, const struct fcgi_request *rq)
 Test(peers, that_stop_reading_do_not_fill_the_memory, .timeout = 60)
 {
 	struct site *s = site_start(&(struct site_spec){ .no_php = true });
-	struct fcgi_request rq = { .uri = "/x?size=67108864" };
+	struct fcgi_request rq = { .uri = "/x?size=33554432" };
 	uint64_t before, after;
 	struct fcgi_answer a;
 	int fd;
@@ -52,19 +54,84 @@ Test(peers, that_stop_reading_do_not_fill_the_memory, .timeout = 60)
 			  process_resident_bytes(s->weir->process) > before + 8 * MIB),
 		"grew to %lu bytes", process_resident_bytes(s->weir->process));
 	after = process_resident_bytes(s->weir->process);
-	cr_log_info("resident: %lu before, %lu while 64 MiB wait", before, after);
+	cr_log_info("resident: %lu before, %lu while 32 MiB wait", before, after);
 	/* Nothing is lost meanwhile. */
 	cr_assert(fcgi_exchange(fd, EMPTY, &a, FCGI_UNTIL_END, 30000));
-	cr_assert_eq(answer_body(&a).n, 64 * MIB, "%zu bytes", answer_body(&a).n);
+	cr_assert_eq(answer_body(&a).n, 32 * MIB, "%zu bytes", answer_body(&a).n);
 	close(fd);
 	fcgi_answer_release(&a);
+}
+
+/* Reads to the end, about as fast as weir writes, in small bites of changing size. */
+struct reader {
+	int fd;
+	unsigned number;
+	size_t bytes;
+	pthread_t thread;
+};
+
+static void *read_all(void *arg)
+{
+	struct reader *r = arg;
+	char bite[20000];
+	ssize_t n;
+
+	for (unsigned turn = r->number;; turn++) {
+		n = recv(r->fd, bite, 500 + turn * 977 % (sizeof(bite) - 500), 0);
+		if (n <= 0)
+			return NULL;
+		r->bytes += (size_t)n;
+		if (turn % 512 == 0)
+			wait_a_little();
+	}
+}
+
+/* Such a reader has weir stop and resume its backend all the time; one resumption
+ * forgotten, and the answer never ends. Small records give it the most occasions. */
+Test(peers, that_read_as_fast_as_weir_writes_get_all_of_it, .timeout = 90)
+{
+	enum {
+		PEERS = 4,
+		SIZE = 6 * MIB
+	};
+	static struct backend_script script = { .n_pieces = 1 };
+	static struct reader readers[PEERS];
+	const char *addr = addr_unix("small-records.sock");
+	struct weir *w = scripted(addr, "", "");
+	struct fcgi_request rq = { .uri = "/x" };
+	static struct buf answer; /* the backend sends from it until the end */
+	struct view piece;
+
+	fcgi_record(&answer, 6, 1, VIEW("Content-Type: text/plain\r\n\r\n"), 0);
+	for (size_t n = 0; n < SIZE; n += 16)
+		fcgi_record(&answer, 6, 1, VIEW("0123456789abcde\n"), 0);
+	backend_answer(&answer, EMPTY);
+	piece = buf_view(&answer);
+	script.pieces = &piece;
+	backend_start(addr, &script);
+	for (unsigned i = 0; i < PEERS; i++) {
+		struct reader *r = &readers[i];
+
+		*r = (struct reader){ .fd = send_request(w->addr, &rq), .number = i };
+		setsockopt(r->fd, SOL_SOCKET, SO_RCVTIMEO,
+			&(struct timeval){ .tv_sec = 15 }, sizeof(struct timeval));
+		cr_assert_eq(pthread_create(&r->thread, NULL, read_all, r), 0);
+	}
+	for (unsigned i = 0; i < PEERS; i++) {
+		pthread_join(readers[i].thread, NULL);
+		close(readers[i].fd);
+	}
+	for (unsigned i = 0; i < PEERS; i++)
+		cr_assert(readers[i].bytes > SIZE,
+			"peer %u: nothing came any more after %zu bytes", i,
+			readers[i].bytes);
 }
 
 Test(peers, that_take_nothing_for_too_long_are_let_go, .timeout = 60)
 {
 	struct site *s = site_start(
 		&(struct site_spec){ .no_php = true, .server = "send_timeout = 1s\n" });
-	struct fcgi_request rq = { .uri = "/x?size=67108864" };
+	struct fcgi_request rq = { .uri = "/x?size=33554432" };
 	int fd = send_request(s->addr, &rq);
 
 	cr_assert(weir_counts(s->weir, "connections_slow", 1, 15000));

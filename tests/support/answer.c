@@ -5,7 +5,22 @@
 
 #include <stdlib.h>
 
-/* Calls each with the fields of that name in lines ended by LF or CRLF. */
+bool pieces_add(struct http_piece **list, size_t *n, int64_t ms, size_t bytes)
+{
+	if ((*n & (*n - 1)) == 0) { /* a power of two, or none: the list is full */
+		struct http_piece *grown = realloc(
+			*list, (*n ? *n * 2 : 1) * sizeof(*grown));
+
+		if (!grown)
+			return false;
+		*list = grown;
+	}
+	(*list)[(*n)++] = (struct http_piece){ ms, bytes };
+	return true;
+}
+
+/* How many fields of that name stand in lines ended by LF or CRLF; *first is the first
+ * one's value. */
 static size_t find_fields(struct view head, const char *name, struct view *first)
 {
 	size_t n = 0;

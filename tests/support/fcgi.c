@@ -180,16 +180,10 @@ void fcgi_answer_release(struct fcgi_answer *a)
 
 static void take_out(struct fcgi_answer *a, struct view content)
 {
-	struct http_piece *pieces;
-
 	if (content.n == 0)
 		return;
 	buf_add(&a->out, content);
-	pieces = realloc(a->pieces, (a->n_pieces + 1) * sizeof(*pieces));
-	if (!pieces)
-		return;
-	a->pieces = pieces;
-	pieces[a->n_pieces++] = (struct http_piece){ now_ms() - a->began_ms, content.n };
+	pieces_add(&a->pieces, &a->n_pieces, now_ms() - a->began_ms, content.n);
 }
 
 static void take_record(

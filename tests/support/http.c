@@ -49,13 +49,10 @@ static size_t take_body(char *bytes, size_t size, size_t n, void *user)
 {
 	struct transfer *t = user;
 	struct http_answer *a = t->answer;
-	struct http_piece *pieces = realloc(a->pieces, (a->n_pieces + 1) * sizeof(*pieces));
 
 	n *= size;
-	if (!pieces)
+	if (!pieces_add(&a->pieces, &a->n_pieces, now_ms() - t->began_ms, n))
 		return 0;
-	a->pieces = pieces;
-	pieces[a->n_pieces++] = (struct http_piece){ now_ms() - t->began_ms, n };
 	crypto_hash_sha256_update(&t->sha, (const unsigned char *)bytes, n);
 	a->body_bytes += n;
 	if (a->body.n < t->keep)

@@ -223,6 +223,14 @@ void need_open_files(unsigned n)
 		cr_skip_test("needs %u open files: raise the hard limit (ulimit -Hn)", n);
 }
 
+/* Asked by a leak checker, if there is one: Criterion does not free all it has, which
+ * says nothing about us. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:libcriterion\n";
+}
+
 /* In the runner, from here on. */
 
 static void show_logs(const char *dir)

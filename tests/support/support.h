@@ -204,6 +204,9 @@ struct http_piece {
 	size_t bytes;
 };
 
+/* Appends to a list that grows by doubling; false when memory is out. */
+bool pieces_add(struct http_piece **list, size_t *n, int64_t ms, size_t bytes);
+
 struct http_answer {
 	int error;       /* CURLcode; 0: whole */
 	long status;     /* 0: none came */
