@@ -16,13 +16,39 @@ static const char *rule_label(const struct verdict *v)
 	return v->worst->tier ? v->worst->tier->label : "fallback";
 }
 
+/* Refusals a second that are logged when only they are: whoever floods a site must not
+ * fill its disk. */
+#define REFUSALS_LOGGED 20
+
+/* Whether one more line about a refusal fits in this second. */
+static bool refusal_fits(int64_t now_us, uint64_t *missed)
+{
+	static _Atomic int64_t second;
+	static _Atomic uint64_t lines, held_back;
+	int64_t now = now_us / US_PER_S, then = atomic_load(&second);
+
+	if (now != then && atomic_compare_exchange_strong(&second, &then, now))
+		atomic_store(&lines, 0);
+	if (atomic_fetch_add(&lines, 1) >= REFUSALS_LOGGED) {
+		atomic_fetch_add(&held_back, 1);
+		return false;
+	}
+	*missed = atomic_exchange(&held_back, 0);
+	return true;
+}
+
 void answer_log(const struct exchange *x, const char *event)
 {
 	const struct verdict *v = &x->decision.verdict;
-	enum log_requests wanted = x->config->log.requests;
-	bool refused = x->decided && v->outcome != OUTCOME_PASS;
+	const enum log_requests wanted = x->config->log.requests;
+	const int64_t now_us = clock_mono_us();
+	uint64_t missed = 0;
 
-	if (wanted == LOG_REQUESTS_NONE || (wanted == LOG_REQUESTS_REFUSED && !refused))
+	if (wanted == LOG_REQUESTS_NONE)
+		return;
+	if (wanted == LOG_REQUESTS_REFUSED &&
+		(!x->decided || v->outcome == OUTCOME_PASS ||
+			!refusal_fits(now_us, &missed)))
 		return;
 	log_write(LOG_LEVEL_INFO, event,
 		(const struct log_field[]){
@@ -37,7 +63,8 @@ void answer_log(const struct exchange *x, const char *event)
 			LOG_STR("rule", rule_label(v)),
 			LOG_INT("body_bytes", x->body.n),
 			LOG_INT("answer_bytes", x->answer_n),
-			LOG_INT("duration_us", clock_mono_us() - x->started_us),
+			LOG_INT("duration_us", now_us - x->started_us),
+			LOG_INT("suppressed", missed),
 			{ 0 },
 		});
 }
