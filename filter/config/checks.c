@@ -6,6 +6,7 @@
 
 #include "config/kinds.h"
 #include "config/load.h"
+#include "config/units.h"
 
 struct place load_place(const struct load *l, const char *section, const char *name)
 {
@@ -73,6 +74,58 @@ static void check_loops(struct load *l)
 	}
 }
 
+static bool has_source(const struct config *c, enum user_source source)
+{
+	for (size_t i = 0; i < c->client.n_user; i++) {
+		if (c->client.user[i] == source)
+			return true;
+	}
+	return false;
+}
+
+static void check_client(struct load *l)
+{
+	const struct config *c = l->config;
+	struct place user = load_place(l, "client", "user");
+
+	/* What was a mistake itself has no value. */
+	if (!c->client.directory || !c->client.token_header || !c->client.token_cookie)
+		return;
+	if (has_source(c, USER_TOKEN)) {
+		if (!*c->client.directory)
+			mistake_add(l->m, user,
+				"client.user: token says nothing without a directory; "
+				"write "
+				"directory = sqlite:/var/lib/weir/weir.db beside it");
+		if (!*c->client.token_header && !*c->client.token_cookie)
+			mistake_add(l->m, user,
+				"client.user: token says nothing where neither "
+				"token_header "
+				"nor token_cookie carries one; write one of them");
+	}
+	if (*c->client.directory_query && !*c->client.directory)
+		mistake_add(l->m, load_place(l, "client", "directory_query"),
+			"client.directory_query: says nothing without a directory; write "
+			"directory = sqlite:/var/lib/weir/weir.db beside it");
+}
+
+static void check_reply(struct load *l)
+{
+	const char *template = l->draft.reply_template;
+
+	if (!template)
+		return;
+	if (*template && l->config->reply.problem_json)
+		mistake_add(l->m, load_place(l, "reply", "problem_json"),
+			"reply.problem_json: says nothing beside reply.template, which is "
+			"the whole body; take one of them away");
+	if (!*template && l->config->reply.template_type &&
+		load_place(l, "reply", "template_type").line)
+		mistake_add(l->m, load_place(l, "reply", "template_type"),
+			"reply.template_type: says nothing without reply.template; write "
+			"template = FILE beside it");
+}
+
 /* What a tier's keys in the store begin with, but for the client. */
 struct counted {
 	const struct tier *tier;
@@ -95,9 +148,10 @@ static void list_counted(
 	struct counted *list, size_t *n, const struct tiers *tiers, const char *where)
 {
 	for (size_t i = 0; i < tiers->n; i++) {
-		const char *key = tiers->list[i].rules[0].key;
+		const struct rule *r = &tiers->list[i].rules[0];
+		bool shared = r->key[0] && r->type != RULE_CUSTOM;
 
-		list[(*n)++] = (struct counted){ &tiers->list[i], key[0] ? key : where };
+		list[(*n)++] = (struct counted){ &tiers->list[i], shared ? r->key : where };
 	}
 }
 
@@ -149,25 +203,95 @@ static void note_everybody(struct load *l, const struct networks *nets, const ch
 	}
 }
 
-/* The log of a sliding window takes ten bytes for each event. */
-#define LARGE_COUNT 1000000
+/* The log of a sliding window takes ten bytes for each event in Redis, eight in memory. */
+#define LARGE_COUNT    1000000
+#define EVENT_BYTES    8
+#define LARGEST_SHARD  (UINT64_C(4) << 20)
+#define SHARDS         64
+#define BESIDE_THE_LOG 1024
 
-static void note_large(struct load *l, const struct tiers *tiers)
+/* The most events of one client that the table of this process has room for: it is cut
+ * into shards, and a client's log lies in one of them (store/memory.h). */
+static uint64_t most_in_memory(const struct config *c)
+{
+	uint64_t shard = c->store.memory / SHARDS;
+
+	/* What was a mistake itself has no value. */
+	if (c->store.memory == 0)
+		return UINT64_MAX;
+	if (shard < LARGEST_SHARD)
+		shard = c->store.memory < LARGEST_SHARD ? c->store.memory : LARGEST_SHARD;
+	return (shard - BESIDE_THE_LOG) / EVENT_BYTES;
+}
+
+/* A log that does not fit into memory could never be filled: those beyond would be
+ * refused, or with local counted by nobody. */
+static void check_fits(struct load *l, const struct rule *r)
+{
+	const struct config *c = l->config;
+	uint64_t most = most_in_memory(c);
+
+	if (c->store.type == STORE_MEMORY && r->rate.count > most)
+		mistake_add(l->m, (struct place){ r->file, r->line },
+			"@RateLimit count: a sliding_window of %llu does not fit into "
+			"store.memory; write at most %llu, more store.memory, or "
+			"algorithm=sliding_counter, fixed_window or token_bucket",
+			(unsigned long long)r->rate.count, (unsigned long long)most);
+	else if (c->store.type == STORE_REDIS && r->on_error == ON_ERROR_LOCAL &&
+		c->fallback.instances && r->rate.count / c->fallback.instances > most)
+		mistake_notice(l->m, (struct place){ r->file, r->line },
+			"@RateLimit count: a sliding_window of %llu does not fit into "
+			"store.memory, so while Redis is silent nobody counts it; "
+			"algorithm=sliding_counter, fixed_window or token_bucket keep two "
+			"numbers",
+			(unsigned long long)r->rate.count);
+	else if (r->rate.count > LARGE_COUNT)
+		mistake_notice(l->m, (struct place){ r->file, r->line },
+			"@RateLimit count: a sliding_window of %llu keeps up to %llu "
+			"megabytes for each client; algorithm=sliding_counter, "
+			"fixed_window "
+			"or token_bucket keep two numbers",
+			(unsigned long long)r->rate.count,
+			(unsigned long long)r->rate.count / 100000);
+}
+
+/* A queue in which nobody ever waits was not meant to be one. */
+static void note_leaky(struct load *l, const struct rule *r)
+{
+	int64_t apart_us = r->rate.window_us / (int64_t)r->rate.count;
+	struct buf apart = { 0 };
+
+	if (r->rate.max_delay_us == 0 || r->rate.burst == 1 ||
+		apart_us <= r->rate.max_delay_us)
+		return;
+	unit_put_duration(&apart, apart_us / 1000);
+	if (buf_str(&apart))
+		mistake_notice(l->m, (struct place){ r->file, r->line },
+			"@RateLimit max_delay: requests of this leaky_bucket have their "
+			"turn %s apart, which is longer than one may be held, so none ever "
+			"is; write a longer max_delay, or algorithm=token_bucket with "
+			"burst=1",
+			apart.p);
+	else
+		l->m->no_memory = true;
+	buf_release(&apart);
+}
+
+/* What a rule has to say to the options of weir.ini, which it may stand before. */
+static void finish_rules(struct load *l, const struct tiers *tiers)
 {
 	for (size_t i = 0; i < tiers->n; i++) {
 		for (size_t j = 0; j < tiers->list[i].n_rules; j++) {
-			const struct rule *r = &tiers->list[i].rules[j];
+			struct rule *r = &tiers->list[i].rules[j];
 
-			if (r->rate.algorithm == RATE_SLIDING_WINDOW &&
-				r->rate.count > LARGE_COUNT)
-				mistake_notice(l->m, (struct place){ r->file, r->line },
-					"@RateLimit count: a sliding_window of %llu keeps "
-					"up to %llu "
-					"megabytes for each client; algorithm=token_bucket "
-					"keeps "
-					"two numbers",
-					(unsigned long long)r->rate.count,
-					(unsigned long long)r->rate.count / 100000);
+			if (!r->has_on_error)
+				r->on_error = l->config->fallback.policy;
+			if (r->counting != COUNT_LIMITED)
+				continue;
+			if (r->rate.algorithm == RATE_SLIDING_WINDOW)
+				check_fits(l, r);
+			if (r->rate.algorithm == RATE_LEAKY_BUCKET)
+				note_leaky(l, r);
 		}
 	}
 }
@@ -190,14 +314,16 @@ static void note_what_may_not_be_meant(struct load *l)
 			"store.type: memory counts in this process alone; where a web "
 			"server "
 			"starts several, each of them counts for itself");
-	note_large(l, &c->site);
-	for (size_t i = 0; i < c->n_endpoints; i++)
-		note_large(l, &c->endpoints[i].tiers);
 }
 
 void load_check(struct load *l)
 {
 	check_loops(l);
+	check_client(l);
+	check_reply(l);
+	finish_rules(l, &l->config->site);
+	for (size_t i = 0; i < l->config->n_endpoints; i++)
+		finish_rules(l, &l->config->endpoints[i].tiers);
 	check_shared_keys(l);
 	note_what_may_not_be_meant(l);
 }

@@ -29,6 +29,7 @@ static void config_free(struct config *c)
 	tiers_release(&c->site);
 	pattern_index_free(c->patterns);
 	options_release(IN_CONFIG, c);
+	free(c->reply.template_text);
 	free(c->endpoints);
 	free(c->backends);
 	free(c->files);
@@ -90,6 +91,22 @@ static void put_store(const struct config *c, struct buf *out)
 	buf_addf(out, "; without it %s\n", policies[c->fallback.policy]);
 }
 
+static void put_users(const struct config *c, struct buf *out)
+{
+	static const char *const names[] = {
+		[USER_TOKEN] = "token",
+		[USER_REMOTE_USER] = "remote_user",
+	};
+
+	for (size_t i = 0; i < c->client.n_user; i++)
+		buf_addf(out, "%s%s", i ? ", " : "users by ", names[c->client.user[i]]);
+	if (*c->client.directory)
+		buf_addf(out, "%sdirectory %s", c->client.n_user ? "; " : "",
+			c->client.directory);
+	if (c->client.n_user || *c->client.directory)
+		buf_add_byte(out, '\n');
+}
+
 void config_summary(const struct config *c, struct buf *out)
 {
 	static const char *const modes[] = {
@@ -103,6 +120,7 @@ void config_summary(const struct config *c, struct buf *out)
 	for (size_t i = 0; i < c->server.n_listen; i++)
 		buf_addf(out, "listen %s\n", c->server.listen[i].text);
 	put_store(c, out);
+	put_users(c, out);
 	for (size_t i = 0; i < c->n_backends; i++)
 		put_backend(&c->backends[i], out);
 	if (c->site.n)

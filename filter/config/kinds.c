@@ -31,7 +31,7 @@ static bool read_number(
 	memcpy(field, &number, sizeof(number));
 	return true;
 }
-const struct option_kind kind_number = { "NUMBER", read_number, NULL };
+const struct option_kind kind_number = { "NUMBER", read_number, NULL, NULL };
 
 static bool read_workers(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -48,7 +48,7 @@ static bool read_workers(
 		(unsigned long long)o->max);
 	return false;
 }
-const struct option_kind kind_workers = { "auto|NUMBER", read_workers, NULL };
+const struct option_kind kind_workers = { "auto|NUMBER", read_workers, NULL, NULL };
 
 static void say_between(const struct option *o, void (*put)(struct buf *, uint64_t),
 	bool small, struct buf *why)
@@ -76,7 +76,7 @@ static bool read_size(
 	memcpy(field, &bytes, sizeof(bytes));
 	return true;
 }
-const struct option_kind kind_size = { "SIZE", read_size, NULL };
+const struct option_kind kind_size = { "SIZE", read_size, NULL, NULL };
 
 static void put_ms(struct buf *b, uint64_t ms)
 {
@@ -100,7 +100,7 @@ static bool read_ms(
 	memcpy(field, &ms, sizeof(ms));
 	return true;
 }
-const struct option_kind kind_ms = { "DURATION", read_ms, NULL };
+const struct option_kind kind_ms = { "DURATION", read_ms, NULL, NULL };
 
 static bool read_bool(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -112,7 +112,7 @@ static bool read_bool(
 	buf_add_str(why, "is neither yes nor no; write yes or no");
 	return false;
 }
-const struct option_kind kind_bool = { "yes|no", read_bool, NULL };
+const struct option_kind kind_bool = { "yes|no", read_bool, NULL, NULL };
 
 static bool read_enum(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -135,7 +135,7 @@ static bool read_enum(
 			w->name);
 	return false;
 }
-const struct option_kind kind_enum = { NULL, read_enum, NULL };
+const struct option_kind kind_enum = { NULL, read_enum, NULL, NULL };
 
 static bool read_mode(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -151,7 +151,7 @@ static bool read_mode(
 	memcpy(field, &mode, sizeof(mode));
 	return true;
 }
-const struct option_kind kind_mode = { "OCTAL", read_mode, NULL };
+const struct option_kind kind_mode = { "OCTAL", read_mode, NULL, NULL };
 
 /* COUNT/WINDOW, where the window may be a unit alone: 1000/s is 1000/1s. It becomes a
  * bucket, which needs no memory per request. */
@@ -189,7 +189,7 @@ static bool read_rate(
 	*(struct rate *)field = rate;
 	return true;
 }
-const struct option_kind kind_rate = { "COUNT/TIME", read_rate, NULL };
+const struct option_kind kind_rate = { "COUNT/TIME", read_rate, NULL, NULL };
 
 void kind_release_text(void *field, size_t *n)
 {
@@ -219,36 +219,7 @@ static bool read_text(
 	(void)n;
 	return kind_keep_text(field, value, why);
 }
-const struct option_kind kind_text = { "TEXT", read_text, kind_release_text };
-
-/* Free text, which goes into JSON. What stands in braces is a placeholder. */
-static bool read_sentence(
-	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
-{
-	static const struct view known = VIEW("retry_after}");
-	struct view left = value;
-
-	(void)n;
-	if (value.n == 0 || value.n > o->max) {
-		buf_addf(why, "has %zu bytes; write 1 to %llu", value.n,
-			(unsigned long long)o->max);
-		return false;
-	}
-	if (!unit_is_utf8(value)) {
-		buf_add_str(why, "is not UTF-8; save the file as UTF-8");
-		return false;
-	}
-	while (view_cut(&left, '{'), left.p) {
-		if (view_starts(left, known))
-			continue;
-		buf_add_str(why,
-			"has a '{' that begins no placeholder; write {retry_after} "
-			"or no brace");
-		return false;
-	}
-	return kind_keep_text(field, value, why);
-}
-const struct option_kind kind_sentence = { "SENTENCE", read_sentence, kind_release_text };
+const struct option_kind kind_text = { "TEXT", read_text, kind_release_text, NULL };
 
 /* Part of names elsewhere: of keys in Redis, users, groups, backends. */
 static bool read_name(
@@ -262,7 +233,7 @@ static bool read_name(
 	}
 	return kind_keep_text(field, value, why);
 }
-const struct option_kind kind_name = { "NAME", read_name, kind_release_text };
+const struct option_kind kind_name = { "NAME", read_name, kind_release_text, NULL };
 
 static bool read_path(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -275,7 +246,7 @@ static bool read_path(
 	}
 	return kind_keep_text(field, value, why);
 }
-const struct option_kind kind_path = { "DIRECTORY", read_path, kind_release_text };
+const struct option_kind kind_path = { "DIRECTORY", read_path, kind_release_text, NULL };
 
 static bool read_prefix(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -287,7 +258,7 @@ static bool read_prefix(
 		return kind_keep_text(field, VIEW(""), why);
 	return pattern_path_check(value, why) && kind_keep_text(field, value, why);
 }
-const struct option_kind kind_prefix = { "PATH", read_prefix, kind_release_text };
+const struct option_kind kind_prefix = { "PATH", read_prefix, kind_release_text, NULL };
 
 /* Makes room for one more element; returns it, not yet counted. */
 void *kind_list_room(void *field, size_t n, size_t size, struct buf *why)
@@ -334,4 +305,4 @@ static void release_texts(void *field, size_t *n)
 		free(list[i]);
 	kind_release_list(field, n);
 }
-const struct option_kind kind_texts = { "FILES", read_texts, release_texts };
+const struct option_kind kind_texts = { "FILES", read_texts, release_texts, NULL };

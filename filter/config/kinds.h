@@ -12,6 +12,9 @@ struct option_kind {
 		struct buf *why);
 	/* Frees the field's contents; NULL when there are none. */
 	void (*release)(void *field, size_t *n);
+	/* In place of read for rows with OPT_SUFFIX; suffix is what stands for the word. */
+	bool (*read_suffix)(const struct option *o, void *field, size_t *n,
+		struct view suffix, struct view value, struct buf *why);
 };
 
 /* For readers: keep a copy of value in the char * at field. */
@@ -28,8 +31,11 @@ bool kind_same_addr(const struct net_addr *a, const struct net_addr *b);
 /* kinds.c */
 extern const struct option_kind kind_number, kind_workers, kind_size, kind_ms, kind_bool,
 	kind_enum, kind_mode, kind_rate;
-extern const struct option_kind kind_text, kind_sentence, kind_name, kind_path, kind_prefix,
-	kind_texts;
+extern const struct option_kind kind_text, kind_name, kind_path, kind_prefix, kind_texts;
+/* kinds_client.c */
+extern const struct option_kind kind_users, kind_header, kind_directory;
+/* kinds_reply.c */
+extern const struct option_kind kind_sentence, kind_localized, kind_media_type;
 /* kinds_net.c */
 extern const struct option_kind kind_control, kind_addresses, kind_networks, kind_redis;
 

@@ -31,7 +31,8 @@ static bool read_control(
 	}
 	return kind_keep_text(field, value, why);
 }
-const struct option_kind kind_control = { "ADDRESS", read_control, kind_release_text };
+const struct option_kind kind_control = { "ADDRESS", read_control, kind_release_text,
+	NULL };
 
 bool kind_same_addr(const struct net_addr *a, const struct net_addr *b)
 {
@@ -61,7 +62,8 @@ static bool read_addresses(
 	++*n;
 	return true;
 }
-const struct option_kind kind_addresses = { "ADDRESS", read_addresses, kind_release_list };
+const struct option_kind kind_addresses = { "ADDRESS", read_addresses, kind_release_list,
+	NULL };
 
 /* Puts text, an address of either family, into net; an IPv4-mapped one as IPv4. */
 static bool read_ip(struct view text, struct network *net, bool *mapped)
@@ -191,7 +193,8 @@ static void release_networks(void *field, size_t *n)
 	free(all->list);
 	*all = (struct networks){ 0 };
 }
-const struct option_kind kind_networks = { "NETWORK ...", read_networks, release_networks };
+const struct option_kind kind_networks = { "NETWORK ...", read_networks, release_networks,
+	NULL };
 
 /* Undoes percent-encoding. NULL when it is wrong, or memory is out. */
 static char *decoded(struct view v)
@@ -395,4 +398,4 @@ fail:
 	release_redis(field, NULL);
 	return false;
 }
-const struct option_kind kind_redis = { "URL", read_redis, release_redis };
+const struct option_kind kind_redis = { "URL", read_redis, release_redis, NULL };

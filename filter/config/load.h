@@ -1,5 +1,5 @@
 /*
- * config/load.h - the state of a load, between load.c, sections.c and checks.c only.
+ * config/load.h - the state of a load, between load.c and what it calls.
  */
 #ifndef WEIR_CONFIG_LOAD_H
 #define WEIR_CONFIG_LOAD_H
@@ -41,6 +41,19 @@ struct load {
 
 /* sections.c: reads one file into l. False when it cannot be read at all. */
 bool load_file(struct load *l, const char *file, bool is_main);
+
+/* endpoints.c: from the rules and options of the file that was read. */
+void load_finish_endpoint(struct load *l);
+void load_finish_site(struct load *l);
+
+/* reply_template.c: reads the file that reply.template names. */
+void load_reply_template(struct load *l);
+
+/* A line of the file that is read now. */
+static inline struct place load_here(const struct load *l, unsigned line)
+{
+	return (struct place){ l->file, line };
+}
 
 /* checks.c: what the options and files have to say to each other. */
 void load_check(struct load *l);

@@ -31,8 +31,8 @@ static const struct option_word stores[] = { { "redis", STORE_REDIS },
 	{ "memory", STORE_MEMORY }, { 0 } };
 static const struct option_word policies[] = { { "local", ON_ERROR_LOCAL },
 	{ "open", ON_ERROR_OPEN }, { "closed", ON_ERROR_CLOSED }, { 0 } };
-static const struct option_word users[] = { { "none", USER_NONE },
-	{ "remote_user", USER_REMOTE_USER }, { 0 } };
+static const struct option_word directory_policies[] = { { "open", ON_ERROR_OPEN },
+	{ "closed", ON_ERROR_CLOSED }, { 0 } };
 static const struct option_word levels[] = { { "error", LOG_LEVEL_ERROR },
 	{ "warning", LOG_LEVEL_WARNING }, { "notice", LOG_LEVEL_NOTICE },
 	{ "info", LOG_LEVEL_INFO }, { "debug", LOG_LEVEL_DEBUG }, { 0 } };
@@ -134,9 +134,33 @@ const struct option options[] = {
 	{ "client", "ipv6_prefix", CONFIG(client.ipv6_prefix), KIND(number, 1, 128), "64",
 	  RELOAD,
 	  "Bits of an IPv6 address that tell clients apart." },
-	{ "client", "user", CONFIG(client.user), WORDS(users), "none", RELOAD,
-	  "Who the user is: remote_user, where the web server has verified it; with none "
-	  "rules of type=user count by address." },
+	{ "client", "user", CONFIG(client.user), LIST(users, offsetof(struct config, client.n_user)),
+	  "none", RELOAD,
+	  "Who the user is, in the order in which it is asked: token, which the directory "
+	  "knows; remote_user, where the web server has verified it. With none rules of "
+	  "type=user count by address." },
+	{ "client", "token_header", CONFIG(client.token_header), KIND(header, 0, 64),
+	  "Authorization", RELOAD,
+	  "Header field with the token; in Authorization it stands behind \"Bearer \". Empty "
+	  "for none." },
+	{ "client", "token_cookie", CONFIG(client.token_cookie), KIND(name, 0, 64), "", RELOAD,
+	  "Cookie with the token, where there is none in a header field; empty for none." },
+	{ "client", "directory", CONFIG(client.directory), KIND(directory, 0, 0), "", RELOAD,
+	  "SQLite file with users, plans and tokens; empty for none." },
+	{ "client", "directory_query", CONFIG(client.directory_query), KIND(text, 0, 0), "",
+	  RELOAD,
+	  "SQL that finds a token in tables of your own; empty for those weir makes." },
+	{ "client", "directory_ttl", CONFIG(client.directory_ttl_ms), KIND(ms, 0, DAY), "60s",
+	  RELOAD,
+	  "How long a user or token that was found is believed: a revoked token works so "
+	  "much longer." },
+	{ "client", "directory_miss_ttl", CONFIG(client.directory_miss_ttl_ms),
+	  KIND(ms, 0, DAY), "10s", RELOAD,
+	  "How long one that was not found is not looked for again." },
+	{ "client", "directory_error", CONFIG(client.directory_error),
+	  WORDS(directory_policies), "open", RELOAD,
+	  "When the directory cannot be read: open goes on without a user, closed answers "
+	  "503." },
 
 	{ "allow", "networks", CONFIG(allow.networks), KIND(networks, 0, 0), "",
 	  RELOAD | OPT_REPEATS,
@@ -145,9 +169,25 @@ const struct option options[] = {
 	{ "reply", "message", CONFIG(reply.message), KIND(sentence, 1, 1000),
 	  "Too many requests, retry in {retry_after} seconds", RELOAD,
 	  "The message of a refusal. A comment behind it would be part of it." },
+	{ "reply", "message.LANGUAGE", CONFIG(reply.messages), &kind_localized,
+	  offsetof(struct config, reply.n_messages), NULL, 1, 1000, NULL,
+	  RELOAD | OPT_REPEATS | OPT_SUFFIX,
+	  "The same in another language, such as message.zh; Accept-Language chooses." },
 	{ "reply", "rate_limit_fields", CONFIG(reply.rate_limit_fields), KIND(bool, 0, 0),
 	  "yes", RELOAD,
 	  "Whether answers carry RateLimit and RateLimit-Policy." },
+	{ "reply", "x_rate_limit_fields", CONFIG(reply.x_rate_limit_fields), KIND(bool, 0, 0),
+	  "no", RELOAD,
+	  "Whether they carry X-RateLimit-Limit, X-RateLimit-Remaining and "
+	  "X-RateLimit-Reset." },
+	{ "reply", "problem_json", CONFIG(reply.problem_json), KIND(bool, 0, 0), "no", RELOAD,
+	  "Whether refusals are application/problem+json (RFC 9457)." },
+	{ "reply", "template", DRAFT(reply_template), KIND(text, 0, 0), "", RELOAD,
+	  "File with the body of refusals, relative to this file. {code} {message} "
+	  "{retry_after} {endpoint} {rule} {request_id} are filled in." },
+	{ "reply", "template_type", CONFIG(reply.template_type), KIND(media_type, 0, 100),
+	  "application/json", RELOAD,
+	  "Content-Type of that file." },
 
 	{ "log", "level", CONFIG(log.level), WORDS(levels), "notice", RELOAD,
 	  "Least urgent lines that are written." },
@@ -197,11 +237,23 @@ const struct option options[] = {
 const size_t options_n = COUNT_OF(options);
 _Static_assert(COUNT_OF(options) <= OPTIONS_MAX, "raise OPTIONS_MAX");
 
+/* "message." of "message.LANGUAGE" */
+static struct view fixed_part(struct view name)
+{
+	struct view rest = name, head = view_cut(&rest, '.');
+
+	return view_of(name.p, head.n + 1);
+}
+
 const struct option *option_find(struct view section, struct view name)
 {
 	for (size_t i = 0; i < options_n; i++) {
-		if (view_eq(section, view_str(options[i].section)) &&
-			view_eq(name, view_str(options[i].name)))
+		struct view known = view_str(options[i].name);
+
+		if (!view_eq(section, view_str(options[i].section)))
+			continue;
+		if (options[i].flags & OPT_SUFFIX ? view_starts(name, fixed_part(known))
+						  : view_eq(name, known))
 			return &options[i];
 	}
 	return NULL;
@@ -298,9 +350,21 @@ bool option_read(const struct option *o, const struct option_places *places,
 	return o->kind->read(o, field_of(o, base), length_of(o, base), value, why);
 }
 
+bool option_read_as(const struct option *o, const struct option_places *places,
+	struct view name, struct view value, struct buf *why)
+{
+	void *base = places->in[o->in];
+
+	if (!(o->flags & OPT_SUFFIX))
+		return option_read(o, places, value, why);
+	assert(base);
+	return o->kind->read_suffix(o, field_of(o, base), length_of(o, base),
+		view_skip(name, fixed_part(view_str(o->name)).n), value, why);
+}
+
 bool option_is_sentence(const struct option *o)
 {
-	return o->kind == &kind_sentence;
+	return o->kind == &kind_sentence || o->kind == &kind_localized;
 }
 
 void option_shown(const struct option *o, struct view value, struct buf *out)
@@ -365,8 +429,7 @@ static void print_form(const struct option *o, struct buf *out)
 		buf_addf(out, "%s%s", w == o->words ? "" : "|", w->name);
 }
 
-/* At most about 80 columns, behind an indentation. */
-static void print_wrapped(const char *text, struct buf *out)
+void options_print_wrapped(const char *text, struct buf *out)
 {
 	struct view left = view_str(text);
 	size_t column = 0;
@@ -401,6 +464,6 @@ void options_print(struct buf *out)
 			buf_add_str(out, o->def);
 		buf_addf(out, "%s%s)\n", o->flags & OPT_REPEATS ? "; may repeat" : "",
 			o->flags & OPT_RELOAD ? "" : "; needs a restart");
-		print_wrapped(o->help, out);
+		options_print_wrapped(o->help, out);
 	}
 }

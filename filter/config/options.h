@@ -15,6 +15,7 @@ struct draft {
 	char *backend;    /* server.backend */
 	char **endpoints; /* server.endpoints, as written */
 	size_t n_endpoints;
+	char *reply_template; /* reply.template, "" for none */
 };
 
 /* What an endpoint's file says beside its rules; freed once it is understood. */
@@ -41,6 +42,7 @@ enum option_flag {
 	OPT_REPEATS = 2, /* may be given more than once; each adds */
 	OPT_FOR_CGI = 4, /* of a backend: says nothing to FastCGI */
 	OPT_NAMED = 8,   /* the section has a name */
+	OPT_SUFFIX = 16, /* the last word of the name is the operator's: message.zh */
 };
 
 struct option {
@@ -67,7 +69,8 @@ struct option_places {
 	void *in[IN_N];
 };
 
-/* The row, or NULL. */
+/* The row, or NULL. Of those with OPT_SUFFIX the name is what stands before the dot and
+ * any word behind it. */
 const struct option *option_find(struct view section, struct view name);
 /* True when the table has that section; *named says whether it needs a name. */
 bool option_section(struct view section, bool *named);
@@ -78,6 +81,9 @@ void option_suggest(struct view section, struct view name, struct buf *why);
  * failure says why, beginning with a verb or ':', and leaves the field alone. */
 bool option_read(const struct option *o, const struct option_places *places,
 	struct view value, struct buf *why);
+/* The same for what name, as written, says of the row's: of OPT_SUFFIX too. */
+bool option_read_as(const struct option *o, const struct option_places *places,
+	struct view name, struct view value, struct buf *why);
 /* True when a comment behind the value cannot be told from the value. */
 bool option_is_sentence(const struct option *o);
 /* What may be shown of a value: passwords are left out. Appends to out. */
@@ -93,5 +99,7 @@ void options_release(enum option_in in, void *base);
 
 /* The reference, for `weirctl options` and the manual. */
 void options_print(struct buf *out);
+/* Sentences below an entry, wrapped at about 80 columns. */
+void options_print_wrapped(const char *text, struct buf *out);
 
 #endif

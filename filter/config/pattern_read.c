@@ -192,6 +192,11 @@ static bool read_segment(struct view text, bool last, struct segment *out,
 				VIEW_ARG(name));
 			return false;
 		}
+		if (leaf->n_params == PATTERN_PARAMS_MAX) {
+			buf_addf(why, "has too many placeholders; write at most %d",
+				PATTERN_PARAMS_MAX);
+			return false;
+		}
 		return append(&leaf->param_names, &leaf->n_params, name, why);
 	}
 	if (memchr(text.p, '{', text.n) || memchr(text.p, '}', text.n)) {

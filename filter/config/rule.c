@@ -2,45 +2,17 @@
  * config/rule.c - one @RateLimit line.
  *
  * Attributes, types and algorithms are rows; a new one is a row, a field of struct rule
- * and what the store does with it. Each attribute is read by itself; what they have to
- * say to each other is checked at the end.
+ * and what the store does with it. Each attribute is read here by itself; what they have
+ * to say to each other is in rule_checks.c.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "config/rule_read.h"
+#include "base/clock.h"
+#include "config/rule_parts.h"
+#include "config/options.h"
 #include "config/units.h"
-
-/* What an algorithm is called, and what it is called in a tier's id. */
-static const struct algorithm {
-	const char *name, *id;
-	bool has_burst;
-} algorithms[] = {
-	[RATE_SLIDING_WINDOW] = { "sliding_window", "sw", false },
-	[RATE_TOKEN_BUCKET] = { "token_bucket", "tb", true },
-};
-
-static const char *const types[] = {
-	[RULE_USER] = "user",
-	[RULE_IP] = "ip",
-	[RULE_GLOBAL] = "global",
-};
-
-static const char *const modes[] = {
-	[MODE_ENFORCE] = "enforce",
-	[MODE_SHADOW] = "shadow",
-	[MODE_OFF] = "off",
-};
-
-const char *rate_algorithm_name(enum rate_algorithm a)
-{
-	return algorithms[a].name;
-}
-
-const char *rule_type_name(enum rule_type t)
-{
-	return types[t];
-}
 
 /* Keeps a copy of text in *field. */
 static bool keep(char **field, struct view text, struct buf *why)
@@ -59,9 +31,10 @@ static bool keep_name(char **field, struct view text, struct buf *why)
 	return false;
 }
 
+/* A name or a template, as the type will say. */
 static bool read_key(struct rule *r, struct view text, struct buf *why)
 {
-	return text.n ? keep_name(&r->key, text, why) : keep(&r->key, text, why);
+	return keep(&r->key, text, why);
 }
 
 static bool read_plan(struct rule *r, struct view text, struct buf *why)
@@ -76,10 +49,10 @@ static bool read_name(struct rule *r, struct view text, struct buf *why)
 
 static bool read_exact(struct view text, uint64_t *out, struct buf *why)
 {
-	if (view_number(text, EXACT_MAX, out) && *out > 0)
+	if (view_number(text, COUNT_MAX, out) && *out > 0)
 		return true;
 	buf_addf(why, "is not a number that can be counted; write 1 to %llu",
-		(unsigned long long)EXACT_MAX);
+		(unsigned long long)COUNT_MAX);
 	return false;
 }
 
@@ -89,11 +62,11 @@ static bool read_count(struct rule *r, struct view text, struct buf *why)
 
 	if (view_eq_nocase(text, VIEW("unlimited"))) {
 		r->counting = COUNT_UNLIMITED;
-	} else if (!view_number(text, EXACT_MAX, &count)) {
+	} else if (!view_number(text, COUNT_MAX, &count)) {
 		buf_addf(why,
 			"is not a count; write 1 to %llu, 0 to refuse everybody, or "
 			"unlimited",
-			(unsigned long long)EXACT_MAX);
+			(unsigned long long)COUNT_MAX);
 		return false;
 	} else if (count == 0) {
 		r->counting = COUNT_NONE;
@@ -104,6 +77,9 @@ static bool read_count(struct rule *r, struct view text, struct buf *why)
 	return true;
 }
 
+/* Durations are counted in microseconds, and those below 2^48. */
+#define WINDOW_DAYS_MAX 3257
+
 static bool read_window(struct rule *r, struct view text, struct buf *why)
 {
 	int64_t ms;
@@ -112,44 +88,70 @@ static bool read_window(struct rule *r, struct view text, struct buf *why)
 		buf_add_str(why, "is not a duration; write 3600s, 60m or 1h");
 		return false;
 	}
+	if (ms > INT64_C(86400000) * WINDOW_DAYS_MAX) {
+		buf_addf(why, "is longer than can be counted; write at most %dd",
+			WINDOW_DAYS_MAX);
+		return false;
+	}
 	r->rate.window_us = ms * 1000;
 	return true;
 }
 
-/* "a, b or c" */
-static void add_word(struct buf *b, size_t i, size_t n, const char *word)
+/* The number of the word that text is, or says why not: "is not a type; write ...". */
+static bool read_word(struct view text, const char *const *words, size_t n,
+	const char *what, unsigned *out, struct buf *why)
 {
-	buf_addf(b, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", word);
+	for (unsigned i = 0; i < n; i++) {
+		if (view_eq_nocase(text, view_str(words[i]))) {
+			*out = i;
+			return true;
+		}
+	}
+	buf_addf(why, "is not %s; write ", what);
+	for (size_t i = 0; i < n; i++)
+		rule_add_word(why, i, n, words[i]);
+	return false;
 }
 
 static bool read_type(struct rule *r, struct view text, struct buf *why)
 {
-	for (unsigned i = 0; i < COUNT_OF(types); i++) {
-		if (view_eq_nocase(text, view_str(types[i]))) {
-			r->type = (enum rule_type)i;
-			return true;
-		}
-	}
-	buf_add_str(why,
-		view_eq_nocase(text, VIEW("custom")) ? "is not supported; write "
-						     : "is not a type; write ");
-	for (size_t i = 0; i < COUNT_OF(types); i++)
-		add_word(why, i, COUNT_OF(types), types[i]);
-	return false;
+	unsigned word = r->type;
+	bool ok = read_word(text, rule_types, TYPES_N, "a type", &word, why);
+
+	r->type = (enum rule_type)word;
+	return ok;
 }
 
 static bool read_algorithm(struct rule *r, struct view text, struct buf *why)
 {
-	for (unsigned i = 0; i < COUNT_OF(algorithms); i++) {
-		if (view_eq_nocase(text, view_str(algorithms[i].name))) {
-			r->rate.algorithm = (enum rate_algorithm)i;
-			return true;
-		}
-	}
-	buf_add_str(why, "is not an algorithm that is supported; write ");
-	for (size_t i = 0; i < COUNT_OF(algorithms); i++)
-		add_word(why, i, COUNT_OF(algorithms), algorithms[i].name);
-	return false;
+	const char *names[ALGORITHMS_N];
+	unsigned word = r->rate.algorithm;
+	bool ok;
+
+	for (size_t i = 0; i < ALGORITHMS_N; i++)
+		names[i] = rule_algorithms[i].name;
+	ok = read_word(text, names, ALGORITHMS_N, "an algorithm", &word, why);
+	r->rate.algorithm = (enum rate_algorithm)word;
+	return ok;
+}
+
+static bool read_mode(struct rule *r, struct view text, struct buf *why)
+{
+	unsigned word = r->mode;
+	bool ok = read_word(text, rule_modes, MODES_N, "a mode", &word, why);
+
+	r->mode = (enum rule_mode)word;
+	return ok;
+}
+
+static bool read_on_error(struct rule *r, struct view text, struct buf *why)
+{
+	unsigned word = r->on_error;
+
+	r->has_on_error = read_word(
+		text, rule_policies, POLICIES_N, "a policy", &word, why);
+	r->on_error = (enum on_error)word;
+	return r->has_on_error;
 }
 
 static bool read_burst(struct rule *r, struct view text, struct buf *why)
@@ -157,23 +159,66 @@ static bool read_burst(struct rule *r, struct view text, struct buf *why)
 	return read_exact(text, &r->rate.burst, why);
 }
 
-static bool read_cost(struct rule *r, struct view text, struct buf *why)
+static bool read_max_delay(struct rule *r, struct view text, struct buf *why)
 {
-	return read_exact(text, &r->cost, why);
+	int64_t ms;
+
+	if (!unit_duration(text, &ms)) {
+		buf_add_str(why, "is not a duration; write 500ms, 1s or 5s");
+		return false;
+	}
+	if (ms > MAX_DELAY_MS) {
+		buf_add_str(why, "is longer than a request may be held; write at most 1h");
+		return false;
+	}
+	r->rate.max_delay_us = ms * 1000;
+	return true;
 }
 
-static bool read_mode(struct rule *r, struct view text, struct buf *why)
+/* cost=header:X-Tokens, cost=query:n */
+static bool read_cost_source(struct cost *c, struct view text, struct buf *why)
 {
-	for (unsigned i = 0; i < COUNT_OF(modes); i++) {
-		if (view_eq_nocase(text, view_str(modes[i]))) {
-			r->mode = (enum rule_mode)i;
-			return true;
-		}
+	struct view name = text, source = view_cut(&name, ':');
+	struct buf parameter = { 0 };
+
+	c->source = view_eq(source, VIEW("header")) ? COST_HEADER : COST_QUERY;
+	if (c->source == COST_HEADER ? !unit_is_header(name) : !unit_is_query_name(name)) {
+		buf_addf(why, "names nothing a request can have; write %.*s:NAME",
+			VIEW_ARG(source));
+		return false;
 	}
-	buf_add_str(why, "is not a mode; write ");
-	for (size_t i = 0; i < COUNT_OF(modes); i++)
-		add_word(why, i, COUNT_OF(modes), modes[i]);
+	if (c->source == COST_QUERY)
+		return keep(&c->name, name, why);
+	unit_put_parameter(name, &parameter);
+	c->name = buf_steal(&parameter);
+	why->failed |= !c->name;
+	return c->name != NULL;
+}
+
+static bool read_cost(struct rule *r, struct view text, struct buf *why)
+{
+	if (view_starts(text, VIEW("header:")) || view_starts(text, VIEW("query:")))
+		return read_cost_source(&r->cost, text, why);
+	if (view_number(text, COUNT_MAX, &r->cost.fixed) && r->cost.fixed > 0)
+		return true;
+	buf_addf(why, "is not a cost; write 1 to %llu, header:NAME or query:NAME",
+		(unsigned long long)COUNT_MAX);
 	return false;
+}
+
+static bool read_cost_min(struct rule *r, struct view text, struct buf *why)
+{
+	return read_exact(text, &r->cost.min, why);
+}
+
+static bool read_cost_max(struct rule *r, struct view text, struct buf *why)
+{
+	return read_exact(text, &r->cost.max, why);
+}
+
+static bool read_cost_default(struct rule *r, struct view text, struct buf *why)
+{
+	return read_exact(text, &r->cost.fixed, why);
 }
 
 static const struct attribute {
@@ -181,41 +226,60 @@ static const struct attribute {
 	bool (*read)(struct rule *r, struct view text, struct buf *why);
 	const char *help;
 } attributes[] = {
-	{ "type", "user|ip|global", "user", read_type,
+	[ATTR_TYPE] = { "type", "user|ip|global|custom", "user", read_type,
 		"Whose requests are counted together: one user's, one address's, "
-		"everybody's." },
-	{ "count", "NUMBER|unlimited", "60", read_count,
+		"everybody's, or what key makes of them." },
+	[ATTR_COUNT] = { "count", "NUMBER|unlimited", "60", read_count,
 		"How many fit into a window. 0 refuses everybody with 403." },
-	{ "window", "DURATION", "60s", read_window,
+	[ATTR_WINDOW] = { "window", "DURATION", "60s", read_window,
 		"How long a request counts; a bare number is seconds." },
-	{ "algorithm", "sliding_window|token_bucket", "sliding_window", read_algorithm,
-		"sliding_window: never more than count in any window. token_bucket: burst "
-		"at "
-		"once, then count per window, evenly." },
-	{ "burst", "NUMBER", "count", read_burst,
-		"How many a token_bucket lets pass at once." },
-	{ "cost", "NUMBER", "1", read_cost, "How much one request takes from the count." },
-	{ "plan", "NAME", "all", read_plan,
+	[ATTR_ALGORITHM] = { "algorithm",
+		"sliding_window|fixed_window|sliding_counter|token_bucket|leaky_bucket",
+		"sliding_window", read_algorithm,
+		"sliding_window: never more than count in any window. fixed_window: in "
+		"each "
+		"window by itself, so up to twice the count around its end. "
+		"sliding_counter: two of those, the older one weighted; nearly exact, and "
+		"good for large counts. token_bucket: burst at once, then count per "
+		"window, "
+		"evenly. leaky_bucket: one after the other at that rate; who comes too "
+		"early is held until its turn." },
+	[ATTR_BURST] = { "burst", "NUMBER", "count", read_burst,
+		"How many a token_bucket lets pass at once, and how many a leaky_bucket "
+		"has "
+		"in its queue." },
+	[ATTR_MAX_DELAY] = { "max_delay", "DURATION", "1s", read_max_delay,
+		"Longest time a leaky_bucket holds a request; what would wait longer is "
+		"refused." },
+	[ATTR_COST] = { "cost", "NUMBER|header:NAME|query:NAME", "1", read_cost,
+		"How much one request takes from the count; with a source the request says "
+		"it, within the bounds." },
+	[ATTR_COST_MIN] = { "cost_min", "NUMBER", "1", read_cost_min,
+		"The least a request can take, whatever it says." },
+	[ATTR_COST_MAX] = { "cost_max", "NUMBER", "count, or burst", read_cost_max,
+		"The most a request can take; also what one takes that says no number." },
+	[ATTR_COST_DEFAULT] = { "cost_default", "NUMBER", "cost_min", read_cost_default,
+		"What a request takes that says nothing." },
+	[ATTR_PLAN] = { "plan", "NAME", "all", read_plan,
 		"Only for users of this plan; a rule without a plan is for all others." },
-	{ "key", "NAME", "the endpoint's", read_key,
-		"Endpoints whose rules have the same key share one count." },
-	{ "mode", "enforce|shadow|off", "enforce", read_mode,
+	[ATTR_KEY] = { "key", "NAME|TEMPLATE", "the endpoint's", read_key,
+		"Endpoints whose rules have the same key share one count. Of type=custom: "
+		"who is counted, put together from {header:NAME} {cookie:NAME} "
+		"{query:NAME} {path:NAME} {param:NAME} {ip} {user} {plan} and text." },
+	[ATTR_MODE] = { "mode", "enforce|shadow|off", "enforce", read_mode,
 		"shadow counts and reports but refuses nobody; off does nothing." },
-	{ "name", "NAME", "algorithm and window", read_name,
+	[ATTR_ON_ERROR] = { "on_error", "local|open|closed", "fallback.policy",
+		read_on_error,
+		"What is done while Redis does not answer; of the rules a request meets "
+		"the strictest holds: closed, local, open." },
+	[ATTR_NAME] = { "name", "NAME", "algorithm and window", read_name,
 		"What replies, logs and keys call the rule; choose a new one with a new "
-		"algorithm or window." },
+		"window." },
 };
+_Static_assert(COUNT_OF(attributes) == ATTRIBUTES_N, "a row for each");
 
 /* Longest "@RateLimit " and an attribute's name. */
 #define SUBJECT_MAX 32
-
-struct reading {
-	struct rule rule;
-	struct view values[COUNT_OF(attributes)]; /* p is NULL when not given */
-	struct place at;
-	struct mistakes *m;
-	bool ok;
-};
 
 static size_t find_attribute(struct view name)
 {
@@ -231,11 +295,39 @@ static void unknown_attribute(struct reading *rd, struct view name)
 	struct buf all = { 0 };
 
 	for (size_t i = 0; i < COUNT_OF(attributes); i++)
-		add_word(&all, i, COUNT_OF(attributes), attributes[i].name);
+		rule_add_word(&all, i, COUNT_OF(attributes), attributes[i].name);
 	mistake_value(rd->m, rd->at, "@RateLimit", name, "is not an attribute; write %s",
 		buf_str(&all) ? all.p : "");
 	buf_release(&all);
 	rd->ok = false;
+}
+
+struct view rule_written(const struct reading *rd, enum attribute_id id)
+{
+	return rd->values[id].p ? rd->values[id] : view_str(attributes[id].def);
+}
+
+void rule_wrong(struct reading *rd, enum attribute_id id, const char *fmt, ...)
+{
+	char subject[SUBJECT_MAX];
+	struct buf why = { 0 };
+	char *text;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	buf_add_str(&why, text);
+	snprintf(subject, sizeof(subject), "@RateLimit %s", attributes[id].name);
+	if (text && buf_str(&why))
+		mistake_value(rd->m, rd->at, subject, rule_written(rd, id), "%s", why.p);
+	else
+		rd->m->no_memory = true;
+	free(text);
+	buf_release(&why);
+	rd->ok = false;
+	rd->bad[id] = true;
 }
 
 static void read_attribute(struct reading *rd, struct view name, struct view value)
@@ -263,12 +355,13 @@ static void read_attribute(struct reading *rd, struct view name, struct view val
 			"them");
 	else if (attributes[i].read(&rd->rule, value, &why))
 		return;
-	if (!buf_ok(&why))
-		rd->m->no_memory = true;
+	if (buf_str(&why))
+		rule_wrong(rd, (enum attribute_id)i, "%s", why.p);
 	else
-		mistake_value(rd->m, rd->at, subject, value, "%s", buf_str(&why));
+		rd->m->no_memory = true;
 	buf_release(&why);
 	rd->ok = false;
+	rd->bad[i] = true;
 }
 
 /* Bytes at the end of text that belong to its last word. */
@@ -311,59 +404,10 @@ static void read_attributes(struct reading *rd, struct view text)
 	}
 }
 
-/* What was written for the attribute, or its default. */
-static struct view written(const struct reading *rd, const char *name)
-{
-	size_t i = find_attribute(view_str(name));
-
-	return rd->values[i].p ? rd->values[i] : view_str(attributes[i].def);
-}
-
-static void check_burst(struct reading *rd)
-{
-	struct rate *rate = &rd->rule.rate;
-	struct view given = rd->values[find_attribute(VIEW("burst"))];
-	uint64_t most = (EXACT_MAX - 1) / (uint64_t)rate->window_us;
-
-	if (given.p && !algorithms[rate->algorithm].has_burst) {
-		mistake_value(rd->m, rd->at, "@RateLimit burst", given,
-			"says nothing to %s; write algorithm=token_bucket, or no burst",
-			algorithms[rate->algorithm].name);
-		rd->ok = false;
-	} else if (given.p && rd->rule.counting != COUNT_LIMITED) {
-		mistake_value(rd->m, rd->at, "@RateLimit burst", given,
-			"says nothing beside count=%.*s; take it away",
-			VIEW_ARG(written(rd, "count")));
-		rd->ok = false;
-	}
-	if (!given.p)
-		rate->burst = rate->count;
-	if (algorithms[rate->algorithm].has_burst && rate->burst > most) {
-		mistake_value(rd->m, rd->at,
-			given.p ? "@RateLimit burst" : "@RateLimit count",
-			written(rd, given.p ? "burst" : "count"),
-			"is more than can be counted exactly in a window of %.*s; write at "
-			"most %llu",
-			VIEW_ARG(written(rd, "window")), (unsigned long long)most);
-		rd->ok = false;
-	}
-}
-
-static void check_cost(struct reading *rd)
-{
-	const struct rate *rate = &rd->rule.rate;
-
-	if (rd->rule.counting != COUNT_LIMITED || rd->rule.cost <= rate->burst)
-		return;
-	mistake_value(rd->m, rd->at, "@RateLimit cost", written(rd, "cost"),
-		"would never fit; write at most %llu, the %s",
-		(unsigned long long)rate->burst,
-		rd->values[find_attribute(VIEW("burst"))].p ? "burst" : "count");
-	rd->ok = false;
-}
-
 void rule_release(struct rule *r)
 {
+	key_template_release(r);
+	free(r->cost.name);
 	free(r->key);
 	free(r->plan);
 	free(r->name);
@@ -391,9 +435,12 @@ bool rule_read(struct view text, struct place at, struct rule *out, struct mista
 {
 	struct reading rd = {
 		.rule = {
-			.rate = { RATE_SLIDING_WINDOW, 60, 60 * 1000 * 1000, 0 },
+			.rate = {
+				.algorithm = RATE_SLIDING_WINDOW,
+				.count = 60,
+				.window_us = 60 * US_PER_S,
+			},
 			.type = RULE_USER,
-			.cost = 1,
 			.file = at.file,
 			.line = at.line,
 		},
@@ -405,17 +452,7 @@ bool rule_read(struct view text, struct place at, struct rule *out, struct mista
 	if (java_value(view_trim(text), at, m))
 		return false;
 	read_attributes(&rd, view_trim(text));
-	if (rd.ok) {
-		check_burst(&rd);
-		check_cost(&rd);
-	}
-	if (rd.ok && !rd.rule.key) {
-		rd.rule.key = strdup("");
-		if (!rd.rule.key) {
-			m->no_memory = true;
-			rd.ok = false;
-		}
-	}
+	rule_check(&rd);
 	if (!rd.ok) {
 		rule_release(&rd.rule);
 		return false;
@@ -429,40 +466,7 @@ void rules_print(struct buf *out)
 	for (size_t i = 0; i < COUNT_OF(attributes); i++) {
 		const struct attribute *a = &attributes[i];
 
-		buf_addf(out, "%s=%s    (default %s)\n        %s\n", a->name, a->form,
-			a->def, a->help);
+		buf_addf(out, "%s=%s    (default %s)\n", a->name, a->form, a->def);
+		options_print_wrapped(a->help, out);
 	}
-}
-
-void rule_put_id(const struct rule *r, struct buf *out)
-{
-	int64_t ms = r->rate.window_us / 1000;
-
-	/* Whole hours in hours, else whole seconds, else milliseconds: one id for one
-	 * window, however it was written. */
-	buf_add_str(out, algorithms[r->rate.algorithm].id);
-	if (ms % (3600 * 1000) == 0)
-		buf_addf(out, "%lldh", (long long)ms / (3600 * 1000));
-	else if (ms % 1000 == 0)
-		buf_addf(out, "%llds", (long long)ms / 1000);
-	else
-		buf_addf(out, "%lldms", (long long)ms);
-}
-
-void rule_put_limit(const struct rule *r, struct buf *out)
-{
-	switch (r->counting) {
-	case COUNT_NONE: buf_add_str(out, "none"); break;
-	case COUNT_UNLIMITED: buf_add_str(out, "unlimited"); break;
-	case COUNT_LIMITED:
-		buf_addf(out, "%llu in ", (unsigned long long)r->rate.count);
-		unit_put_duration(out, r->rate.window_us / 1000);
-		if (algorithms[r->rate.algorithm].has_burst)
-			buf_addf(out, ", burst %llu", (unsigned long long)r->rate.burst);
-		break;
-	}
-	if (r->cost > 1)
-		buf_addf(out, ", cost %llu", (unsigned long long)r->cost);
-	if (r->mode != MODE_ENFORCE)
-		buf_addf(out, ", %s", modes[r->mode]);
 }

@@ -26,8 +26,9 @@ void tiers_release(struct tiers *t);
 
 /* "5 in 60s", "none", "unlimited": what a rule allows, for people. */
 void rule_put_limit(const struct rule *r, struct buf *out);
-/* "sw60s", "tb1h": a tier's name when it has none. */
+/* What struct tier has in id and in way. */
 void rule_put_id(const struct rule *r, struct buf *out);
+void rule_put_way(const struct rule *r, struct buf *out);
 
 /* The reference of attributes. */
 void rules_print(struct buf *out);

@@ -7,14 +7,8 @@
 #include <sys/stat.h>
 
 #include "config/load.h"
-#include "config/pattern.h"
 #include "config/rule_read.h"
 #include "config/units.h"
-
-static struct place place(const struct load *l, unsigned line)
-{
-	return (struct place){ l->file, line };
-}
 
 static bool in_section(const struct load *l, const char *kind)
 {
@@ -38,25 +32,25 @@ static void check_backend(struct load *l)
 	bool fastcgi = option_line(l, "fastcgi"), cgi = option_line(l, "cgi");
 
 	if (!fastcgi && !cgi) {
-		mistake_add(l->m, place(l, l->section_line),
+		mistake_add(l->m, load_here(l, l->section_line),
 			"[backend %s] has no address; write fastcgi = unix:/path, or cgi = "
 			"/directory",
 			b->name);
 		return;
 	}
 	if (fastcgi && cgi) {
-		mistake_add(l->m, place(l, l->section_line),
+		mistake_add(l->m, load_here(l, l->section_line),
 			"[backend %s] has fastcgi and cgi; write two backends", b->name);
 		return;
 	}
 	b->kind = cgi ? BACKEND_CGI : BACKEND_FASTCGI;
 	/* The only thing asked of the machine, and no mistake: it may be mounted later. */
 	if (b->root && (stat(b->root, &st) < 0 || !S_ISDIR(st.st_mode)))
-		mistake_notice(l->m, place(l, option_line(l, "cgi")),
+		mistake_notice(l->m, load_here(l, option_line(l, "cgi")),
 			"backend.cgi: \"%s\" is not a directory now", b->root);
 	for (size_t i = 0; i < options_n && b->kind == BACKEND_FASTCGI; i++) {
 		if (options[i].flags & OPT_FOR_CGI && l->section_lines[i])
-			mistake_add(l->m, place(l, l->section_lines[i]),
+			mistake_add(l->m, load_here(l, l->section_lines[i]),
 				"backend.%s: says nothing to FastCGI; take it away, or "
 				"write cgi = "
 				"/directory in place of fastcgi",
@@ -96,7 +90,7 @@ static void end_section(struct load *l)
 static void wrong_section(
 	struct load *l, struct view kind, struct view name, unsigned line, const char *why)
 {
-	mistake_add(l->m, place(l, line), "[%.*s%s%.*s] %s", VIEW_ARG(kind),
+	mistake_add(l->m, load_here(l, line), "[%.*s%s%.*s] %s", VIEW_ARG(kind),
 		name.n ? " " : "", VIEW_ARG(name), why);
 }
 
@@ -177,7 +171,7 @@ static void read_rule(struct load *l, const struct ini_value *v)
 	struct rule *grown;
 
 	if (!in_section(l, "site") && !in_section(l, "endpoint")) {
-		mistake_add(l->m, place(l, v->line),
+		mistake_add(l->m, load_here(l, v->line),
 			"%s.@RateLimit: rules do not stand here; write them under "
 			"[endpoint "
 			"NAME] or [site]",
@@ -190,7 +184,7 @@ static void read_rule(struct load *l, const struct ini_value *v)
 		return;
 	}
 	l->rules.list = grown;
-	if (rule_read(v->value, place(l, v->line), &grown[l->rules.n], l->m))
+	if (rule_read(v->value, load_here(l, v->line), &grown[l->rules.n], l->m))
 		l->rules.n++;
 	else
 		l->rules.bad = true;
@@ -205,7 +199,7 @@ static void unknown_option(struct load *l, const char *subject, const struct ini
 	else
 		option_suggest(view_str(l->kind), v->name, &hint);
 	if (buf_str(&hint))
-		mistake_add(l->m, place(l, v->line), "%s: there is no such option; %s",
+		mistake_add(l->m, load_here(l, v->line), "%s: there is no such option; %s",
 			subject, hint.p);
 	else
 		l->m->no_memory = true;
@@ -221,14 +215,14 @@ static void read_option(struct load *l, const struct option *o, const char *subj
 		buf_add_str(&why,
 			"would be cut at its ';'; put a comment on a line of its own, "
 			"or take away the blank before the ';'");
-	else if (option_read(o, &l->places, v->value, &why))
+	else if (option_read_as(o, &l->places, v->name, v->value, &why))
 		goto out;
 	if (v->value.n && memchr(v->value.p, ';', v->value.n) && !option_is_sentence(o))
 		buf_add_str(&why, " (a comment needs a blank before its ';')");
 	option_shown(o, option_is_sentence(o) ? v->whole : v->value, &shown);
 	if (buf_str(&why) && buf_ok(&shown))
-		mistake_value(
-			l->m, place(l, v->line), subject, buf_view(&shown), "%s", why.p);
+		mistake_value(l->m, load_here(l, v->line), subject, buf_view(&shown), "%s",
+			why.p);
 	else
 		l->m->no_memory = true;
 out:
@@ -247,7 +241,7 @@ static void on_value(void *user, const struct ini_value *v)
 	snprintf(subject, sizeof(subject), "%s.%.*s", l->kind,
 		(int)(v->name.n < 60 ? v->name.n : 60), v->name.p);
 	if (why) {
-		mistake_value(l->m, place(l, v->line), subject, v->value, "%s", why);
+		mistake_value(l->m, load_here(l, v->line), subject, v->value, "%s", why);
 		return;
 	}
 	if (view_eq(v->name, VIEW("@RateLimit"))) {
@@ -262,7 +256,7 @@ static void on_value(void *user, const struct ini_value *v)
 	line = o->flags & OPT_NAMED ? &l->section_lines[o - options]
 				    : &l->lines[o - options];
 	if (*line && !(o->flags & OPT_REPEATS)) {
-		mistake_add(l->m, place(l, v->line),
+		mistake_add(l->m, load_here(l, v->line),
 			"%s: given before, in line %u; write it once", subject, *line);
 		return;
 	}
@@ -275,115 +269,10 @@ static bool on_odd(void *user, struct view text, unsigned line)
 {
 	struct load *l = user;
 
-	if (!rule_odd_line(text, place(l, line), l->m))
+	if (!rule_odd_line(text, load_here(l, line), l->m))
 		return false;
 	l->rules.bad = true;
 	return true;
-}
-
-/* ---- endpoints ---- */
-
-static bool name_is_new(struct load *l)
-{
-	for (size_t i = 0; i < l->config->n_endpoints; i++) {
-		const struct endpoint *other = &l->config->endpoints[i];
-
-		if (strcmp(other->name, l->endpoint_name) != 0)
-			continue;
-		mistake_add(l->m, place(l, l->rules_line),
-			"[endpoint %s] is also the name of %s:%u; write another",
-			other->name, other->file, other->line);
-		return false;
-	}
-	return true;
-}
-
-/* The line of the option a sentence of pattern_add() begins with. */
-static struct place pattern_place(const struct load *l, struct view why)
-{
-	const struct option *o = option_find(VIEW("endpoint"), view_cut(&why, ':'));
-	unsigned line = o ? l->section_lines[o - options] : 0;
-
-	return place(l, line ? line : l->rules_line);
-}
-
-static void add_pattern(struct load *l)
-{
-	struct endpoint *endpoints = l->config->endpoints;
-	const struct pattern_text text = { l->endpoint.match, l->endpoint.host,
-		l->endpoint.query };
-	struct buf why = { 0 };
-	struct place at;
-	size_t tie;
-
-	if (!text.match) {
-		mistake_add(l->m, place(l, l->rules_line),
-			"[endpoint %s] has no match; write match = METHOD PATH",
-			l->endpoint_name);
-		return;
-	}
-	if (pattern_add(l->config->patterns, l->config->n_endpoints, &text, &why, &tie))
-		return;
-	at = pattern_place(l, buf_view(&why));
-	if (!buf_str(&why))
-		l->m->no_memory = true;
-	else if (tie == SIZE_MAX)
-		mistake_add(l->m, at, "endpoint.%s", why.p);
-	else
-		mistake_add(l->m, at,
-			"endpoint.%s, %s at %s:%u: some request meets both, and neither is "
-			"more specific; change one",
-			why.p, endpoints[tie].name, endpoints[tie].file,
-			endpoints[tie].line);
-	buf_release(&why);
-}
-
-/* The endpoint joins the configuration even after a mistake, so that its name, its path
- * and its backend are known to the files that follow. */
-static void finish_endpoint(struct load *l)
-{
-	struct config *c = l->config;
-	struct endpoint e = { .file = l->file, .line = l->rules_line }, *list;
-	size_t rules = l->rules.n;
-
-	if (!name_is_new(l))
-		return;
-	list = realloc(c->endpoints, (c->n_endpoints + 1) * sizeof(*list));
-	if (!list) {
-		l->m->no_memory = true;
-		return;
-	}
-	c->endpoints = list;
-	add_pattern(l);
-	e.backend = c->server.backend;
-	if (l->endpoint.backend)
-		e.backend = load_find_backend(l, pattern_place(l, VIEW("backend")),
-			"endpoint.backend", l->endpoint.backend);
-	l->rules.n = 0;
-	if (tiers_build(&e.tiers, l->rules.list, rules, false, l->m) &&
-		c->site.n + e.tiers.n > TIERS_MAX)
-		mistake_add(l->m, place(l, l->rules_line),
-			"[endpoint %s] has %zu tiers, with those of [site] %zu; a request "
-			"can "
-			"meet %d: merge rules, or take some away",
-			l->endpoint_name, e.tiers.n, c->site.n + e.tiers.n, TIERS_MAX);
-	e.name = l->endpoint_name;
-	l->endpoint_name = NULL;
-	list[c->n_endpoints++] = e;
-}
-
-static void finish_site(struct load *l)
-{
-	size_t rules = l->rules.n;
-
-	l->rules.n = 0;
-	if (tiers_build(&l->config->site, l->rules.list, rules, true, l->m) &&
-		l->config->site.n > TIERS_MAX)
-		mistake_add(l->m, place(l, l->rules_line),
-			"[site] has %zu tiers; a request can meet %d: merge rules, or take "
-			"some "
-			"away",
-			l->config->site.n, TIERS_MAX);
 }
 
 /* ---- the file ---- */
@@ -429,11 +318,11 @@ static void unreadable(struct load *l, int err)
 	if (err == ENOMEM)
 		l->m->no_memory = true;
 	else if (err == EFBIG)
-		mistake_add(l->m, place(l, 0),
+		mistake_add(l->m, load_here(l, 0),
 			"the file is too large; a configuration has at most %d bytes",
 			INI_FILE_MAX);
 	else
-		mistake_add(l->m, place(l, 0), "the file cannot be read (%s); %s",
+		mistake_add(l->m, load_here(l, 0), "the file cannot be read (%s); %s",
 			strerror(err), what);
 }
 
@@ -461,11 +350,12 @@ bool load_file(struct load *l, const char *file, bool is_main)
 	ini_parse_view(buf_view(&text), l->file, &events, l, l->m);
 	end_section(l);
 	if (is_main && l->rules_line)
-		finish_site(l);
+		load_finish_site(l);
 	if (!is_main && l->endpoint_name)
-		finish_endpoint(l);
+		load_finish_endpoint(l);
 	if (!is_main && !l->any_section)
-		mistake_notice(l->m, place(l, 0), "the file has no [endpoint NAME] in it");
+		mistake_notice(
+			l->m, load_here(l, 0), "the file has no [endpoint NAME] in it");
 out:
 	buf_release(&text);
 	release_file(l);

@@ -3,8 +3,10 @@
  *
  * A tier's id is its name, or its algorithm and window. With scope, type and key it is
  * what the store's key is made of: rules that agree in these count in one place, so
- * they have to agree in how they count, and differ in the plan they are for.
+ * they have to agree in how they count, and differ in the plan they are for. The key of
+ * a custom rule says who is counted, so it is in the id too, as a hash.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "config/rule_read.h"
@@ -37,8 +39,8 @@ static struct tier *find_tier(const struct tiers *t, const struct rule *r, const
 		const struct rule *first = t->list[i].rules;
 
 		/* A tier whose first rule found no memory has none. */
-		if (first && first->type == r->type && strcmp(first->key, r->key) == 0 &&
-			strcmp(t->list[i].id, id) == 0)
+		if (first && first->type == r->type && strcmp(t->list[i].id, id) == 0 &&
+			(r->type == RULE_CUSTOM || strcmp(first->key, r->key) == 0))
 			return &t->list[i];
 	}
 	return NULL;
@@ -68,6 +70,13 @@ static bool fits(const struct tier *t, const struct rule *r, struct mistakes *m)
 			t->id, first->line);
 		return false;
 	}
+	if (r->type == RULE_CUSTOM && strcmp(first->key, r->key) != 0) {
+		mistake_add(m, at,
+			"@RateLimit name: \"%s\" is also the name of line %u, which counts "
+			"by another key; write another",
+			t->id, first->line);
+		return false;
+	}
 	for (size_t i = 0; i < t->n_rules; i++) {
 		if (!same_text(t->rules[i].plan, r->plan))
 			continue;
@@ -87,23 +96,31 @@ static struct tier *add_tier(
 	struct tiers *t, const struct rule *r, const char *id, bool site)
 {
 	struct tier *list = realloc(t->list, (t->n + 1) * sizeof(*list)), *tier;
-	struct buf label = { 0 };
+	/* A template would be all braces in the fields of an answer; the id has its hash. */
+	const char *key = r->type == RULE_CUSTOM ? "" : r->key;
+	struct buf label = { 0 }, way = { 0 };
 
 	if (!list)
 		return NULL;
 	t->list = list;
 	tier = &list[t->n];
-	buf_addf(&label, "%s%s/%s%s%s", site ? "site/" : "", rule_type_name(r->type),
-		r->key, r->key[0] ? "/" : "", id);
+	buf_addf(&label, "%s%s/%s%s%s", site ? "site/" : "", rule_type_name(r->type), key,
+		key[0] ? "/" : "", id);
+	rule_put_way(r, &way);
 	*tier = (struct tier){
 		.id = strdup(id),
 		.label = buf_steal(&label),
 		.site = site,
 	};
-	if (!tier->id || !tier->label) {
+	assert(way.n < sizeof(tier->way));
+	if (way.n)
+		memcpy(tier->way, way.p, way.n);
+	if (!tier->id || !tier->label || !buf_ok(&way)) {
+		buf_release(&way);
 		tier_release(tier);
 		return NULL;
 	}
+	buf_release(&way);
 	t->n++;
 	return tier;
 }
@@ -128,10 +145,7 @@ static bool place_rule(struct tiers *t, struct rule *r, bool site, struct mistak
 	const char *id;
 	bool ok = false;
 
-	if (r->name)
-		buf_add_str(&text, r->name);
-	else
-		rule_put_id(r, &text);
+	rule_put_id(r, &text);
 	id = buf_str(&text);
 	if (!id)
 		goto no_memory;

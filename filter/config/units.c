@@ -101,6 +101,38 @@ bool unit_is_name(struct view text)
 	return text.n > 0;
 }
 
+bool unit_is_header(struct view text)
+{
+	return unit_is_name(text) && !memchr(text.p, '.', text.n);
+}
+
+void unit_put_parameter(struct view header, struct buf *out)
+{
+	if (!view_eq_nocase(header, VIEW("Content-Type")) &&
+		!view_eq_nocase(header, VIEW("Content-Length")))
+		buf_add_str(out, "HTTP_");
+	for (size_t i = 0; i < header.n; i++) {
+		char c = header.p[i];
+
+		if (c == '-')
+			c = '_';
+		else if (c >= 'a' && c <= 'z')
+			c = (char)(c & ~0x20);
+		buf_add_byte(out, c);
+	}
+}
+
+bool unit_is_query_name(struct view text)
+{
+	for (size_t i = 0; i < text.n; i++) {
+		char c = text.p[i];
+
+		if (c <= ' ' || c >= 0x7f || strchr("&#?;%+=", c))
+			return false;
+	}
+	return text.n > 0;
+}
+
 int unit_hex(char c)
 {
 	if (c >= '0' && c <= '9')

@@ -24,6 +24,14 @@ bool unit_bool(struct view text, bool *out);     /* yes no on off true false */
 bool unit_is_name(struct view text);
 bool unit_is_utf8(struct view text);
 
+/* A header field's name that web servers pass on: letters, digits, - and _ */
+bool unit_is_header(struct view text);
+/* Appends the parameter in which they do (RFC 3875, section 4.1.18): HTTP_X_TENANT for
+ * X-Tenant; CONTENT_TYPE and CONTENT_LENGTH have none of the prefix. */
+void unit_put_parameter(struct view header, struct buf *out);
+/* The name of one query parameter: printable ASCII that needs no encoding. */
+bool unit_is_query_name(struct view text);
+
 /* The value of a hexadecimal digit, or -1. */
 int unit_hex(char c);
 

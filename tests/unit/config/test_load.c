@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -21,6 +22,18 @@ static struct config *load_good(const char *file, struct buf *messages)
 	cr_assert(config_load(file, &c, messages), "%s", buf_str(messages));
 	cr_assert_not_null(c);
 	return c;
+}
+
+/* A file that begins with text and has n bytes, of blanks behind it; 0: text alone. */
+static void write_file(const char *file, const char *text, size_t n)
+{
+	FILE *f = fopen(file, "w");
+
+	cr_assert_not_null(f);
+	fputs(text, f);
+	for (size_t i = strlen(text); i < n; i++)
+		fputc(' ', f);
+	cr_assert_eq(fclose(f), 0);
 }
 
 Test(load, every_mistake_is_told_with_file_line_and_what_would_do)
@@ -76,7 +89,7 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 {
 	struct buf told = { 0 };
 	struct config *c;
-	const struct rule *slow;
+	const struct rule *slow, *custom;
 
 	enter(CONFIG_DATA "/good");
 	c = load_good("full.ini", &told);
@@ -115,10 +128,28 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_assert_eq(c->client.trusted_proxies.n, 4);
 	cr_expect_eq(c->client.trusted_proxies.list[3].bits, 24);
 	cr_expect_eq(c->client.ipv6_prefix, 56);
-	cr_expect_eq(c->client.user, USER_REMOTE_USER);
+	cr_assert_eq(c->client.n_user, 2);
+	cr_expect_eq(c->client.user[0], USER_REMOTE_USER);
+	cr_expect_eq(c->client.user[1], USER_TOKEN);
+	cr_expect_str_eq(c->client.token_header, "HTTP_X_API_KEY");
+	cr_expect_str_eq(c->client.token_cookie, "sid");
+	cr_expect_str_eq(c->client.directory, "/var/lib/weir/weir.db");
+	cr_expect_str_eq(c->client.directory_query,
+		"SELECT user, plan FROM people WHERE token = ?1");
+	cr_expect_eq(c->client.directory_ttl_ms, 5000);
+	cr_expect_eq(c->client.directory_miss_ttl_ms, 0);
+	cr_expect_eq(c->client.directory_error, ON_ERROR_CLOSED);
 	cr_expect_eq(c->allow.networks.n, 1);
 	cr_expect_str_eq(c->reply.message, "Too many; wait {retry_after} s, 请稍后重试");
 	cr_expect_not(c->reply.rate_limit_fields);
+	cr_expect(c->reply.x_rate_limit_fields);
+	cr_assert_eq(c->reply.n_messages, 2);
+	cr_expect_str_eq(c->reply.messages[0].language, "zh");
+	cr_expect_str_eq(
+		c->reply.messages[1].text, "Espere {retry_after} segundos; por favor");
+	cr_expect_str_eq(c->reply.template_text,
+		"<style>p {margin: 0}</style>\n<p>{message} ({rule}, {request_id})</p>\n");
+	cr_expect_str_eq(c->reply.template_type, "text/html; charset=utf-8");
 	cr_expect_eq(c->log.level, LOG_LEVEL_DEBUG);
 	cr_expect_eq(c->log.requests, LOG_REQUESTS_ALL);
 	cr_assert_eq(c->site.n, 2);
@@ -147,11 +178,17 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_str_eq(c->endpoints[1].backend->name, "php");
 	cr_expect_str_eq(c->endpoints[1].file, "full.d/submit.ini");
 	cr_expect_eq(c->endpoints[1].line, 1);
-	cr_assert_eq(c->endpoints[1].tiers.n, 2);
+	cr_assert_eq(c->endpoints[1].tiers.n, 3);
 	slow = &c->endpoints[1].tiers.list[1].rules[0];
 	cr_expect_str_eq(slow->name, "slow");
 	cr_expect_str_eq(slow->file, "full.d/submit.ini");
 	cr_expect_eq(slow->line, 8);
+	cr_expect_eq(slow->on_error, ON_ERROR_CLOSED, "what [fallback] says");
+	custom = &c->endpoints[1].tiers.list[2].rules[0];
+	cr_expect_eq(custom->on_error, ON_ERROR_OPEN);
+	cr_expect_eq(custom->n_pieces, 3);
+	cr_expect_eq(custom->rate.max_delay_us, 2000000);
+	cr_expect_eq(custom->cost.max, 5);
 	config_unref(c);
 	buf_release(&told);
 }
@@ -202,16 +239,55 @@ Test(load, a_file_from_windows_is_read_like_any_other)
 
 Test(load, what_works_and_may_not_be_meant_is_noticed)
 {
-	struct buf told = { 0 }, wanted = { 0 };
-	struct config *c;
+	static const char *const files[][2] = { { "notices.ini", "notices.expected" },
+		{ "large-logs.ini", "large-logs.expected" } };
 
 	enter(CONFIG_DATA "/good");
-	cr_assert_eq(ini_slurp("notices.expected", &wanted), 0);
-	c = load_good("notices.ini", &told);
-	cr_expect_str_eq(buf_str(&told), buf_str(&wanted));
-	config_unref(c);
+	for (size_t i = 0; i < COUNT_OF(files); i++) {
+		struct buf told = { 0 }, wanted = { 0 };
+		struct config *c;
+
+		cr_assert_eq(ini_slurp(files[i][1], &wanted), 0);
+		c = load_good(files[i][0], &told);
+		cr_expect_str_eq(buf_str(&told), buf_str(&wanted));
+		config_unref(c);
+		buf_release(&told);
+		buf_release(&wanted);
+	}
+}
+
+/* A file of exactly the size that is taken, and one with a byte more. */
+Test(load, a_template_is_found_beside_the_main_file_and_has_a_size_limit)
+{
+	char dir[] = "/tmp/weir-template-XXXXXX", path[64];
+	struct buf told = { 0 };
+
+	cr_assert_not_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/weir.ini", dir);
+	for (size_t n = 65536; n <= 65537; n++) {
+		struct config *c = NULL;
+		bool ok;
+
+		enter(dir);
+		write_file("weir.ini", "[reply]\ntemplate = page.html\n", 0);
+		write_file("page.html", "{message}", n);
+		enter("/");
+		ok = config_load(path, &c, &told);
+		cr_expect_eq(ok, n == 65536, "%s", buf_str(&told));
+		if (ok)
+			cr_expect_eq(strlen(c->reply.template_text), n);
+		else
+			cr_expect(strstr(buf_str(&told),
+				":2: reply.template: \"page.html\" is too large; a "
+				"template "
+				"has at most 65536 bytes\n"));
+		config_unref(c);
+	}
 	buf_release(&told);
-	buf_release(&wanted);
+	enter(dir);
+	unlink("weir.ini");
+	unlink("page.html");
+	rmdir(dir);
 }
 
 Test(load, the_shipped_configuration_loads_anywhere_without_a_word)
@@ -220,7 +296,7 @@ Test(load, the_shipped_configuration_loads_anywhere_without_a_word)
 	struct config *c = load_good(CONFIG_ETC "/weir.ini", &told);
 
 	cr_expect_str_eq(buf_str(&told), "");
-	cr_expect_eq(c->n_endpoints, 4);
+	cr_expect_eq(c->n_endpoints, 6);
 	cr_expect_eq(c->site.n, 2);
 	config_unref(c);
 	buf_release(&told);
@@ -240,6 +316,7 @@ Test(load, the_summary_shows_what_is_in_force_and_no_password)
 		"listen tcp:127.0.0.1:9000\n"
 		"listen tcp:[::1]:9000\n"
 		"store memory, at most 8M\n"
+		"users by remote_user, token; directory /var/lib/weir/weir.db\n"
 		"backend php\n"
 		"    fastcgi unix:/run/php/a.sock\n"
 		"    fastcgi tcp:127.0.0.1:9001\n"
@@ -252,7 +329,10 @@ Test(load, the_summary_shows_what_is_in_force_and_no_password)
 		"endpoint submit to php (full.d/submit.ini:1)\n"
 		"    user/sw60s               60 in 60s\n"
 		"                             plan paid: 600 in 60s\n"
-		"    ip/eval/slow             5 in 1h, burst 20, cost 2, shadow\n");
+		"    ip/eval/slow             5 in 1h, burst 20, cost 2, shadow\n"
+		"    custom/lb1s-bdf1a905     10 in 1s, burst 10, held up to 2s, cost 1 to "
+		"5 "
+		"from query n, by {path:version}:{header:X-Tenant}, on_error open\n");
 	config_unref(c);
 	buf_release(&told);
 	buf_release(&out);

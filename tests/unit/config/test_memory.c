@@ -96,7 +96,8 @@ Test(memory, so_does_one_with_mistakes)
 {
 	static const char *const files[] = { "several-files.ini", "rule-java.ini",
 		"rule-names.ini", "endpoint-tie.ini", "endpoint-match.ini", "networks.ini",
-		"redis-port.ini", "option-unknown.ini" };
+		"redis-port.ini", "option-unknown.ini", "rule-key.ini", "rule-cost.ini",
+		"rule-together.ini", "reply.ini", "reply-template.ini", "users.ini" };
 
 	cr_assert_eq(chdir(CONFIG_DATA "/bad"), 0);
 	for (size_t i = 0; i < COUNT_OF(files); i++)

@@ -61,7 +61,15 @@ Test(options, every_default_can_be_read)
 	cr_expect_eq(p.config.server.workers, 0);
 	cr_expect_eq(p.config.server.head_limit, 65536);
 	cr_expect_eq(p.config.log.level, LOG_LEVEL_NOTICE);
-	cr_expect_eq(p.config.client.user, USER_NONE);
+	cr_expect_eq(p.config.client.n_user, 0);
+	cr_expect_str_eq(p.config.client.token_header, "HTTP_AUTHORIZATION");
+	cr_expect_str_eq(p.config.client.directory, "");
+	cr_expect_eq(p.config.client.directory_ttl_ms, 60000);
+	cr_expect_eq(p.config.client.directory_miss_ttl_ms, 10000);
+	cr_expect_eq(p.config.client.directory_error, ON_ERROR_OPEN);
+	cr_expect_str_eq(p.config.reply.template_type, "application/json");
+	cr_expect_not(p.config.reply.x_rate_limit_fields);
+	cr_expect_not(p.config.reply.problem_json);
 	cr_expect_eq(p.config.fallback.rate.count, 1000);
 	cr_expect_eq(p.config.fallback.rate.window_us, 1000000);
 	cr_expect_eq(p.config.fallback.rate.burst, 1000);
@@ -241,6 +249,128 @@ Test(options, rates_are_a_count_and_a_window)
 		cr_expect_not(read(&p, "fallback", "rate", wrong[i]), "%s", wrong[i]);
 		places_release(&p);
 	}
+}
+
+Test(options, users_are_asked_for_in_the_order_in_which_they_are_written)
+{
+	static const struct {
+		const char *text;
+		size_t n;
+		enum user_source first;
+	} rows[] = {
+		{ "none", 0, 0 },
+		{ "token", 1, USER_TOKEN },
+		{ "Remote_User", 1, USER_REMOTE_USER },
+		{ "token remote_user", 2, USER_TOKEN },
+		{ "remote_user,\ttoken", 2, USER_REMOTE_USER },
+	};
+	static const char *const wrong[] = { "", ",", "tokens", "token token", "none token",
+		"token none" };
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct places p;
+
+		places_init(&p);
+		cr_assert(read(&p, "client", "user", rows[i].text));
+		cr_assert_eq(p.config.client.n_user, rows[i].n, "%s", rows[i].text);
+		if (rows[i].n)
+			cr_expect_eq(p.config.client.user[0], rows[i].first);
+		if (rows[i].n == 2)
+			cr_expect_neq(p.config.client.user[1], rows[i].first);
+		places_release(&p);
+	}
+	for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+		struct places p;
+
+		places_init(&p);
+		cr_expect_not(read(&p, "client", "user", wrong[i]), "%s", wrong[i]);
+		cr_expect_eq(p.config.client.n_user, 0);
+		places_release(&p);
+	}
+}
+
+Test(options, a_header_field_is_kept_as_the_parameter_in_which_it_comes)
+{
+	static const struct {
+		const char *text, *parameter;
+	} rows[] = {
+		{ "Authorization", "HTTP_AUTHORIZATION" },
+		{ "X-Api-Key", "HTTP_X_API_KEY" },
+		{ "x_token", "HTTP_X_TOKEN" },
+		{ "Content-Type", "CONTENT_TYPE" },
+		{ "", "" },
+	};
+	static const char *const wrong[] = { "X Api", "X-Api:", "X.Api", "X\xc3\xa9" };
+	struct places p;
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		places_init(&p);
+		cr_assert(read(&p, "client", "token_header", rows[i].text));
+		cr_expect_str_eq(p.config.client.token_header, rows[i].parameter);
+		places_release(&p);
+	}
+	places_init(&p);
+	for (size_t i = 0; i < COUNT_OF(wrong); i++)
+		cr_expect_not(read(&p, "client", "token_header", wrong[i]), "%s", wrong[i]);
+	places_release(&p);
+}
+
+Test(options, a_directory_is_a_file_of_sqlite)
+{
+	static const struct {
+		const char *text, *path;
+	} rows[] = {
+		{ "sqlite:/var/lib/weir/weir.db", "/var/lib/weir/weir.db" },
+		{ "sqlite:///var/lib/weir/weir.db", "/var/lib/weir/weir.db" },
+		{ "", "" },
+	};
+	static const char *const wrong[] = { "/var/lib/weir/weir.db", "sqlite:", "sqlite:/",
+		"sqlite:weir.db", "mysql://host/db", "postgres:/x" };
+	struct places p;
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		places_init(&p);
+		cr_assert(read(&p, "client", "directory", rows[i].text));
+		cr_expect_str_eq(p.config.client.directory, rows[i].path);
+		places_release(&p);
+	}
+	places_init(&p);
+	for (size_t i = 0; i < COUNT_OF(wrong); i++)
+		cr_expect_not(read(&p, "client", "directory", wrong[i]), "%s", wrong[i]);
+	places_release(&p);
+}
+
+static bool read_message(struct places *p, const char *name, const char *value)
+{
+	const struct option *o = option_find(VIEW("reply"), view_str(name));
+	struct buf why = { 0 };
+	bool ok;
+
+	cr_assert_not_null(o, "%s", name);
+	ok = option_read_as(o, &p->at, view_str(name), view_str(value), &why);
+	buf_release(&why);
+	return ok;
+}
+
+Test(options, a_message_may_be_there_in_any_language_once)
+{
+	static const char *const wrong[] = { "message.", "message.-", "message.zh-",
+		"message.zh_CN", "message.toolonglanguage", "message.zh.cn", "message.ZH" };
+	struct places p;
+
+	places_init(&p);
+	cr_assert(
+		read_message(&p, "message.zh", "调用过于频繁，请 {retry_after} 秒后重试"));
+	cr_assert(read_message(&p, "message.pt-BR", "Espere {retry_after} segundos"));
+	for (size_t i = 0; i < COUNT_OF(wrong); i++)
+		cr_expect_not(read_message(&p, wrong[i], "x"), "%s", wrong[i]);
+	cr_expect_not(read_message(&p, "message.de", "{seconds}"));
+	cr_expect_not(read_message(&p, "message.de", ""));
+	cr_assert_eq(p.config.reply.n_messages, 2);
+	cr_expect_str_eq(p.config.reply.messages[1].language, "pt-BR");
+	cr_expect_str_eq(p.config.reply.messages[1].text, "Espere {retry_after} segundos");
+	cr_expect_null(option_find(VIEW("reply"), VIEW("messages.zh")));
+	places_release(&p);
 }
 
 Test(options, the_reference_shows_every_option_with_its_default)

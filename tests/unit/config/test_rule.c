@@ -30,8 +30,12 @@ Test(rule, an_empty_rule_is_sixty_a_minute_for_each_user)
 	cr_expect_eq(r.rate.count, 60);
 	cr_expect_eq(r.rate.window_us, 60000000);
 	cr_expect_eq(r.rate.burst, 60);
-	cr_expect_eq(r.cost, 1);
+	cr_expect_eq(r.cost.source, COST_FIXED);
+	cr_expect_eq(r.cost.fixed, 1);
 	cr_expect_eq(r.mode, MODE_ENFORCE);
+	cr_expect_not(r.has_on_error);
+	cr_expect_eq(r.rate.max_delay_us, 0);
+	cr_expect_null(r.pieces);
 	cr_expect_str_eq(r.key, "");
 	cr_expect_null(r.plan);
 	cr_expect_null(r.name);
@@ -51,7 +55,7 @@ Test(rule, every_attribute_is_read_in_any_order)
 	cr_expect_eq(r.rate.count, 5);
 	cr_expect_eq(r.rate.window_us, INT64_C(3600000000));
 	cr_expect_eq(r.rate.burst, 20);
-	cr_expect_eq(r.cost, 2);
+	cr_expect_eq(r.cost.fixed, 2);
 	cr_expect_eq(r.mode, MODE_SHADOW);
 	cr_expect_str_eq(r.key, "eval");
 	cr_expect_str_eq(r.plan, "paid");
@@ -83,20 +87,150 @@ Test(rule, count_says_none_and_unlimited)
 	rule_release(&all);
 }
 
-Test(rule, the_largest_bucket_stays_below_two_to_the_53)
+/* The largest that is taken, and one more, which is not. */
+Test(rule, what_cannot_be_counted_to_the_last_digit_is_refused)
 {
-	struct mistakes m = { 0 };
-	struct rule r = read_good("algorithm=token_bucket count=150119987579 window=60ms");
+	static const struct {
+		const char *largest, *too_large;
+	} rows[] = {
+		{ "algorithm=token_bucket count=150119987579 window=60ms",
+			"algorithm=token_bucket count=150119987580 window=60ms" },
+		{ "algorithm=token_bucket count=9007199254740991 window=60ms burst=5",
+			"algorithm=token_bucket count=9007199254740992 window=60ms "
+			"burst=5" },
+		{ "algorithm=leaky_bucket count=104249 window=1d max_delay=1h",
+			"algorithm=leaky_bucket count=104250 window=1d max_delay=1h" },
+		{ "algorithm=leaky_bucket max_delay=1h",
+			"algorithm=leaky_bucket max_delay=3601s" },
+		{ "algorithm=sliding_counter count=104249 window=1d",
+			"algorithm=sliding_counter count=104250 window=1d" },
+		{ "algorithm=fixed_window count=9007199254740991 window=3257d",
+			"algorithm=fixed_window count=9007199254740992" },
+		{ "count=16777216 window=3257d", "count=16777217" },
+		{ "window=3257d", "window=3258d" },
+	};
 
-	cr_expect_lt(r.rate.burst * (uint64_t)r.rate.window_us, EXACT_MAX);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct mistakes m = { 0 };
+		struct rule r = read_good(rows[i].largest);
+		double product = (double)r.rate.burst * (double)r.rate.window_us;
+
+		cr_expect_lt(r.rate.window_us, INT64_C(1) << 48);
+		cr_expect_lt(r.rate.count, EXACT_MAX);
+		if (r.rate.algorithm != RATE_FIXED_WINDOW &&
+			r.rate.algorithm != RATE_SLIDING_WINDOW)
+			cr_expect_lt(product, 9007199254740992.0, "%s", rows[i].largest);
+		rule_release(&r);
+		cr_expect_not(rule_read(view_str(rows[i].too_large), at, &r, &m), "%s",
+			rows[i].too_large);
+		cr_expect_eq(m.errors, 1, "%s", rows[i].too_large);
+		mistakes_release(&m);
+	}
+}
+
+Test(rule, a_leaky_bucket_holds_a_second_unless_told_otherwise)
+{
+	static const struct {
+		const char *text;
+		uint64_t burst;
+		int64_t max_delay_us;
+	} rows[] = {
+		{ "algorithm=leaky_bucket count=10 window=1s", 10, 1000000 },
+		{ "algorithm=leaky_bucket count=10 window=1s burst=3 max_delay=200ms", 3,
+			200000 },
+		{ "max_delay=0 algorithm=leaky_bucket", 60, 0 },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct rule r = read_good(rows[i].text);
+
+		cr_expect_eq(r.rate.algorithm, RATE_LEAKY_BUCKET);
+		cr_expect_eq(r.rate.burst, rows[i].burst);
+		cr_expect_eq(r.rate.max_delay_us, rows[i].max_delay_us, "%s", rows[i].text);
+		rule_release(&r);
+	}
+}
+
+Test(rule, on_error_is_the_rules_own_when_it_says_so)
+{
+	struct rule r = read_good("on_error=Closed");
+
+	cr_expect(r.has_on_error);
+	cr_expect_eq(r.on_error, ON_ERROR_CLOSED);
 	rule_release(&r);
-	cr_expect_not(rule_read(
-		VIEW("algorithm=token_bucket count=150119987580 window=60ms"), at, &r, &m));
-	cr_expect_eq(m.errors, 1);
-	/* A window keeps no product. */
-	r = read_good("count=9007199254740992 window=365d");
+}
+
+Test(rule, a_request_may_say_its_cost_within_bounds)
+{
+	static const struct {
+		const char *text;
+		enum cost_source source;
+		const char *name;
+		uint64_t min, max, fixed;
+	} rows[] = {
+		{ "count=100 cost=header:X-Tokens cost_min=2 cost_max=50 cost_default=3",
+			COST_HEADER, "HTTP_X_TOKENS", 2, 50, 3 },
+		{ "cost=header:content-length count=5", COST_HEADER, "CONTENT_LENGTH", 1, 5,
+			1 },
+		{ "cost=query:n count=9 cost_min=4", COST_QUERY, "n", 4, 9, 4 },
+		{ "cost=query:n[] algorithm=token_bucket burst=7", COST_QUERY, "n[]", 1, 7,
+			1 },
+		{ "cost=7", COST_FIXED, NULL, 7, 7, 7 },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct rule r = read_good(rows[i].text);
+
+		cr_expect_eq(r.cost.source, rows[i].source);
+		if (rows[i].name)
+			cr_expect_str_eq(r.cost.name, rows[i].name);
+		else
+			cr_expect_null(r.cost.name);
+		cr_expect_eq(r.cost.min, rows[i].min, "%s", rows[i].text);
+		cr_expect_eq(r.cost.max, rows[i].max, "%s", rows[i].text);
+		cr_expect_eq(r.cost.fixed, rows[i].fixed, "%s", rows[i].text);
+		rule_release(&r);
+	}
+}
+
+Test(rule, a_template_is_read_into_pieces)
+{
+	static const struct {
+		enum piece_kind kind;
+		const char *text;
+	} wanted[] = {
+		{ PIECE_TEXT, "t-" },
+		{ PIECE_HEADER, "HTTP_X_TENANT" },
+		{ PIECE_TEXT, ":" },
+		{ PIECE_COOKIE, "sid" },
+		{ PIECE_QUERY, "id" },
+		{ PIECE_PATH, "id" },
+		{ PIECE_PARAM, "SSL_CLIENT_S_DN" },
+		{ PIECE_IP, NULL },
+		{ PIECE_TEXT, "/" },
+		{ PIECE_USER, NULL },
+		{ PIECE_PLAN, NULL },
+	};
+	static const char key[] = "t-{header:X-Tenant}:{cookie:sid}{query:id}{path:id}"
+				  "{param:SSL_CLIENT_S_DN}{ip}/{user}{plan}";
+	struct buf text = { 0 };
+	struct rule r;
+
+	/* Before the type, which alone says what a key is. */
+	buf_addf(&text, "key=%s count=5 type=custom", key);
+	r = read_good(buf_str(&text));
+	cr_expect_eq(r.type, RULE_CUSTOM);
+	cr_expect_str_eq(r.key, key);
+	cr_assert_eq(r.n_pieces, COUNT_OF(wanted));
+	for (size_t i = 0; i < COUNT_OF(wanted); i++) {
+		cr_expect_eq(r.pieces[i].kind, wanted[i].kind, "piece %zu", i);
+		if (wanted[i].text)
+			cr_expect_str_eq(r.pieces[i].text, wanted[i].text);
+		else
+			cr_expect_null(r.pieces[i].text);
+	}
 	rule_release(&r);
-	mistakes_release(&m);
+	buf_release(&text);
 }
 
 Test(rule, one_line_can_hold_many_mistakes_and_each_is_told)
@@ -143,6 +277,12 @@ Test(tiers, rules_that_differ_in_plan_are_one_tier_others_are_their_own)
 		"type=global algorithm=token_bucket count=300 window=60s burst=50",
 		"type=ip count=9 window=1500ms",
 		"type=ip count=9 window=1d name=daily",
+		"type=custom algorithm=fixed_window window=1s key={header:X-Tenant}",
+		"type=custom algorithm=fixed_window window=1s key={header:X-Tenant} plan=b",
+		"type=custom algorithm=fixed_window window=1s key={ip}{user}",
+		"type=custom algorithm=fixed_window window=1s key={ip}{user} name=each",
+		"type=global algorithm=sliding_counter",
+		"type=global algorithm=leaky_bucket",
 	};
 	static const struct {
 		const char *id, *label;
@@ -155,6 +295,12 @@ Test(tiers, rules_that_differ_in_plan_are_one_tier_others_are_their_own)
 		{ "tb60s", "global/tb60s", 1 },
 		{ "sw1500ms", "ip/sw1500ms", 1 },
 		{ "daily", "ip/daily", 1 },
+		/* The first digits of SHA-256 of the template, from sha256sum(1). */
+		{ "fw1s-a34da27f", "custom/fw1s-a34da27f", 2 },
+		{ "fw1s-e41ad069", "custom/fw1s-e41ad069", 1 },
+		{ "each", "custom/each", 1 },
+		{ "sc60s", "global/sc60s", 1 },
+		{ "lb60s", "global/lb60s", 1 },
 	};
 	struct tiers t = { 0 };
 	struct buf told = { 0 };
@@ -217,6 +363,33 @@ Test(tiers, a_name_keeps_rules_apart_that_would_be_one_tier)
 	buf_release(&told);
 }
 
+/* State of one algorithm means nothing to another, and counts by one template nothing
+ * under another: what has a name that stays must not meet it in the store. */
+Test(tiers, a_named_tier_says_in_keys_how_it_counts)
+{
+	static const char *const texts[] = {
+		"name=a",
+		"name=b algorithm=token_bucket",
+		"name=c algorithm=fixed_window",
+		"name=d algorithm=sliding_counter",
+		"name=e algorithm=leaky_bucket",
+		"name=f type=custom key={ip}{user}",
+		"type=custom key={ip}{user}",
+		"type=ip",
+	};
+	static const char *const ways[] = { "sw", "tb", "fw", "sc", "lb", "sw-e41ad069", "",
+		"" };
+	struct tiers t = { 0 };
+	struct buf told = { 0 };
+
+	cr_assert(build(texts, COUNT_OF(texts), false, &t, &told));
+	cr_assert_eq(t.n, COUNT_OF(ways));
+	for (size_t i = 0; i < t.n; i++)
+		cr_expect_str_eq(t.list[i].way, ways[i], "%s", texts[i]);
+	tiers_release(&t);
+	buf_release(&told);
+}
+
 Test(tiers, no_rules_are_no_tiers)
 {
 	struct tiers t = { 0 };
@@ -230,7 +403,8 @@ Test(tiers, no_rules_are_no_tiers)
 Test(rule, the_reference_names_every_attribute)
 {
 	static const char *const names[] = { "type=", "count=", "window=", "algorithm=",
-		"burst=", "cost=", "plan=", "key=", "mode=", "name=" };
+		"burst=", "max_delay=", "cost=", "cost_min=", "cost_max=", "cost_default=",
+		"plan=", "key=", "mode=", "on_error=", "name=" };
 	struct buf out = { 0 };
 
 	rules_print(&out);
