@@ -1,72 +1,4 @@
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <stdio.h>
-
-#include "base/clock.h"
-#include "proxy/reply.h"
-
-/* A configuration, an endpoint and a verdict with tiers to fill in. */
-struct scene {
-	struct config c;
-	struct endpoint endpoint;
-	struct tier tiers[TIERS_MAX];
-	struct rule rules[TIERS_MAX];
-	struct verdict v;
-};
-
-static char default_message[] = "Too many requests, retry in {retry_after} seconds";
-static char endpoint_name[] = "eval-submit";
-
-static void scene_init(struct scene *s, enum outcome outcome)
-{
-	*s = (struct scene){ 0 };
-	s->c.reply.message = default_message;
-	s->c.fallback.rate = (struct rate){ .algorithm = RATE_TOKEN_BUCKET,
-		.count = 1000,
-		.window_us = US_PER_S,
-		.burst = 1000 };
-	s->endpoint.name = endpoint_name;
-	s->v.outcome = outcome;
-}
-
-/* A sliding window of count in window_us. */
-static struct tier_verdict *add_tier(
-	struct scene *s, char *label, uint64_t count, int64_t window_us)
-{
-	size_t i = s->v.n_tiers++;
-
-	s->rules[i] = (struct rule){ .rate = { .algorithm = RATE_SLIDING_WINDOW,
-					     .count = count,
-					     .window_us = window_us,
-					     .burst = count } };
-	s->tiers[i] = (struct tier){ .label = label, .rules = &s->rules[i], .n_rules = 1 };
-	s->v.tiers[i] = (struct tier_verdict){ .tier = &s->tiers[i], .rule = &s->rules[i] };
-	return &s->v.tiers[i];
-}
-
-static void refuse(struct scene *s, struct tier_verdict *tv, int64_t wait_us)
-{
-	tv->admitted = false;
-	tv->wait_us = wait_us;
-	tv->reset_us = wait_us * 2;
-	if (!s->v.worst || wait_us > s->v.wait_us) {
-		s->v.worst = tv;
-		s->v.wait_us = wait_us;
-	}
-}
-
-static void admit(struct tier_verdict *tv, uint64_t remaining, int64_t reset_us)
-{
-	tv->admitted = true;
-	tv->remaining = remaining;
-	tv->reset_us = reset_us;
-}
-
-static void check(const char *what, const struct buf *got, const char *want)
-{
-	cr_assert(view_eq(buf_view(got), view_str(want)), "%s is\n%.*s\nnot\n%s", what,
-		VIEW_ARG(buf_view(got)), want);
-}
+#include "reply_scene.h"
 
 /* The fields every reply has, and rest behind them. */
 static void check_head(const struct reply *r, const char *status, const char *rest)
@@ -88,7 +20,8 @@ Test(reply, a_refusal_names_the_rule_and_the_time)
 
 	scene_init(&s, OUTCOME_REFUSED);
 	refuse(&s, add_tier(&s, label, 5, 60 * US_PER_S), 30 * US_PER_S);
-	cr_assert(reply_refusal(&r, &s.c, &s.v, &s.endpoint, "0123456789abcdef"));
+	cr_assert(reply_refusal(&r, &s.c, &s.v, &s.endpoint,
+		&(struct request){ .id = "0123456789abcdef" }));
 	check("body", &r.body,
 		"{\"code\":42900,\"message\":\"Too many requests, retry in 30 seconds\","
 		"\"retry_after\":30,\"endpoint\":\"eval-submit\",\"rule\":\"user/sw60s\","
@@ -133,7 +66,8 @@ Test(reply, all_refusing_rules_are_named_and_the_longest_wait_counts)
 	add_tier(&s, shadow, 1, 86400 * US_PER_S)->wait_us = 1000 * US_PER_S;
 	s.rules[3].mode = MODE_SHADOW;
 	refuse(&s, &s.v.tiers[s.v.n_tiers++], US_PER_S);
-	cr_assert(reply_refusal(&r, &s.c, &s.v, &s.endpoint, "id"));
+	cr_assert(reply_refusal(
+		&r, &s.c, &s.v, &s.endpoint, &(struct request){ .id = "id" }));
 	json = json_loadb(r.body.p, r.body.n, 0, NULL);
 	cr_assert_not_null(json);
 	cr_assert_eq(json_integer_value(json_object_get(json, "retry_after")), 90);
@@ -171,7 +105,8 @@ Test(reply, retry_after_is_rounded_up_and_never_below_one)
 		add_tier(&s, label, 5, 60 * US_PER_S)->wait_us = rows[i].wait_us;
 		s.v.worst = &s.v.tiers[0];
 		s.v.wait_us = rows[i].wait_us;
-		cr_assert(reply_refusal(&r, &s.c, &s.v, &s.endpoint, "id"));
+		cr_assert(reply_refusal(
+			&r, &s.c, &s.v, &s.endpoint, &(struct request){ .id = "id" }));
 		cr_assert_not_null(strstr(buf_str(&r.head), rows[i].field), "%s", r.head.p);
 		cr_assert_not_null(strstr(buf_str(&r.body), rows[i].words), "%s", r.body.p);
 		reply_release(&r);
@@ -238,7 +173,8 @@ Test(reply, a_rule_that_admits_nobody_gives_403_without_a_time)
 	s.c.reply.rate_limit_fields = true;
 	refuse(&s, add_tier(&s, label, 1, 60 * US_PER_S), 0);
 	s.rules[0].counting = COUNT_NONE;
-	cr_assert(reply_refusal(&r, &s.c, &s.v, &s.endpoint, "id"));
+	cr_assert(reply_refusal(
+		&r, &s.c, &s.v, &s.endpoint, &(struct request){ .id = "id" }));
 	check("body", &r.body,
 		"{\"code\":40300,\"message\":\"Requests of this kind are not allowed\","
 		"\"endpoint\":\"eval-submit\",\"rule\":\"ip/sw60s\",\"rules\":[\"ip/"
@@ -255,7 +191,8 @@ Test(reply, a_silent_store_under_the_policy_closed_gives_503)
 
 	scene_init(&s, OUTCOME_UNAVAILABLE);
 	s.c.reply.rate_limit_fields = true;
-	cr_assert(reply_refusal(&r, &s.c, &s.v, &s.endpoint, "id"));
+	cr_assert(reply_refusal(
+		&r, &s.c, &s.v, &s.endpoint, &(struct request){ .id = "id" }));
 	check("body", &r.body,
 		"{\"code\":50300,\"message\":\"The limit cannot be checked now, retry in 1 "
 		"second\","
@@ -363,147 +300,4 @@ Test(reply, what_is_not_utf8_is_replaced_and_the_rest_kept)
 		json_decref(json);
 		reply_release(&r);
 	}
-}
-
-Test(reply, an_answer_that_passes_tells_what_is_left)
-{
-	struct scene s;
-	struct buf head = { 0 };
-	static char user[] = "user/sw60s", bucket[] = "global/tb60s", shadow[] = "ip/sw1s",
-		    none[] = "ip/sw2s", off[] = "ip/sw3s";
-
-	scene_init(&s, OUTCOME_PASS);
-	s.c.reply.rate_limit_fields = true;
-	admit(add_tier(&s, user, 5, 60 * US_PER_S), 4, 59 * US_PER_S + 1);
-	admit(add_tier(&s, bucket, 300, 1500000), 49, 200000);
-	s.rules[1].rate.algorithm = RATE_TOKEN_BUCKET;
-	s.rules[1].rate.burst = 50;
-	admit(add_tier(&s, shadow, 5, US_PER_S), 1, US_PER_S);
-	s.rules[2].mode = MODE_SHADOW;
-	add_tier(&s, none, 5, US_PER_S);
-	s.rules[3].counting = COUNT_NONE;
-	add_tier(&s, off, 5, US_PER_S);
-	s.rules[4].mode = MODE_OFF;
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	check("fields", &head,
-		"RateLimit-Policy: \"user/sw60s\";q=5;w=60, "
-		"\"global/tb60s\";q=300;w=2;weir-burst=50\r\n"
-		"RateLimit: \"user/sw60s\";r=4;t=60, \"global/tb60s\";r=49;t=1\r\n");
-	buf_release(&head);
-}
-
-Test(reply, no_fields_without_a_tier_to_tell_of)
-{
-	struct scene s;
-	struct buf head = { 0 };
-	static char label[] = "user/sw60s";
-
-	scene_init(&s, OUTCOME_PASS);
-	s.c.reply.rate_limit_fields = true;
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	cr_assert_eq(head.n, 0, "exempt");
-	admit(add_tier(&s, label, 5, US_PER_S), 1, 1);
-	s.c.server.mode = MODE_SHADOW;
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	cr_assert_eq(head.n, 0, "the whole server in shadow");
-	s.c.server.mode = MODE_ENFORCE;
-	s.c.reply.rate_limit_fields = false;
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	cr_assert_eq(head.n, 0, "not wanted");
-	s.c.reply.rate_limit_fields = true;
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	cr_assert_gt(head.n, 0);
-	buf_release(&head);
-}
-
-Test(reply, the_total_of_the_fallback_is_told_only_to_whom_it_refuses)
-{
-	struct scene s;
-	struct buf head = { 0 };
-	struct tier_verdict *total;
-
-	scene_init(&s, OUTCOME_REFUSED);
-	s.c.reply.rate_limit_fields = true;
-	total = &s.v.tiers[s.v.n_tiers++];
-	admit(total, 5, US_PER_S);
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	cr_assert_eq(head.n, 0);
-	total->remaining = 0;
-	refuse(&s, total, 1);
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	check("fields", &head,
-		"RateLimit-Policy: \"fallback\";q=1000;w=1\r\nRateLimit: "
-		"\"fallback\";r=0;t=1\r\n");
-	buf_release(&head);
-}
-
-Test(reply, names_become_structured_field_strings)
-{
-	static struct {
-		char label[32];
-		const char *want;
-	} rows[] = {
-		{ "a \"quoted\" name", "\"a \\\"quoted\\\" name\"" },
-		{ "back\\slash", "\"back\\\\slash\"" },
-		{ "gr\xc3\xbc\xc3\x9f", "\"gr\"" },
-		{ "cr\r\nlf", "\"crlf\"" },
-		{ "del\x7f~", "\"del~\"" },
-		{ "semi;q=9, x", "\"semi;q=9, x\"" },
-		{ "", "\"\"" },
-	};
-
-	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct scene s;
-		struct buf head = { 0 };
-		char want[128];
-
-		scene_init(&s, OUTCOME_PASS);
-		s.c.reply.rate_limit_fields = true;
-		admit(add_tier(&s, rows[i].label, 5, US_PER_S), 2, US_PER_S);
-		reply_rate_limit_fields(&head, &s.c, &s.v);
-		snprintf(want, sizeof(want),
-			"RateLimit-Policy: %s;q=5;w=1\r\nRateLimit: %s;r=2;t=1\r\n",
-			rows[i].want, rows[i].want);
-		check("fields", &head, want);
-		buf_release(&head);
-	}
-}
-
-Test(reply, numbers_stay_within_what_a_structured_field_can_hold)
-{
-	struct scene s;
-	struct buf head = { 0 };
-	static char label[] = "x";
-
-	scene_init(&s, OUTCOME_PASS);
-	s.c.reply.rate_limit_fields = true;
-	admit(add_tier(&s, label, UINT64_MAX, INT64_MAX), UINT64_MAX, INT64_MAX);
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	check("fields", &head,
-		"RateLimit-Policy: \"x\";q=999999999999999;w=9223372036855\r\n"
-		"RateLimit: \"x\";r=999999999999999;t=9223372036855\r\n");
-	buf_release(&head);
-}
-
-Test(reply, the_head_stays_below_its_limit_and_keeps_the_tier_that_refuses)
-{
-	struct scene s;
-	struct reply r = { 0 };
-	static char labels[TIERS_MAX][300];
-
-	scene_init(&s, OUTCOME_REFUSED);
-	s.c.reply.rate_limit_fields = true;
-	for (size_t i = 0; i < TIERS_MAX; i++) {
-		memset(labels[i], 'a' + (int)i, sizeof(labels[i]) - 1);
-		admit(add_tier(&s, labels[i], 5, US_PER_S), 1, US_PER_S);
-	}
-	refuse(&s, &s.v.tiers[TIERS_MAX - 1], 9 * US_PER_S);
-	cr_assert(reply_refusal(&r, &s.c, &s.v, &s.endpoint, "id"));
-	cr_assert_leq(r.head.n, REPLY_HEAD_MAX);
-	cr_assert_gt(r.head.n, 2500);
-	cr_assert_not_null(strstr(buf_str(&r.head), "RateLimit-Policy: \"pppp"));
-	cr_assert_not_null(strstr(r.head.p, "RateLimit: \"pppp"));
-	cr_assert_not_null(strstr(r.head.p, "\"aaaa"));
-	cr_assert_null(strstr(r.head.p, "\"oooo"));
-	reply_release(&r);
 }
