@@ -59,7 +59,11 @@ int ctl_print(struct buf *b);
 
 /* The commands; argv[0] is the command's name. */
 int command_check(struct ctl *ctl, int argc, char **argv);
+int command_db(struct ctl *ctl, int argc, char **argv);
 int command_options(struct ctl *ctl, int argc, char **argv);
+int command_plan(struct ctl *ctl, int argc, char **argv);
 int command_status(struct ctl *ctl, int argc, char **argv);
+int command_token(struct ctl *ctl, int argc, char **argv);
+int command_user(struct ctl *ctl, int argc, char **argv);
 
 #endif

@@ -22,6 +22,10 @@ static const struct command {
 	{ "options", "", "the reference of all options, with their defaults",
 		command_options },
 	{ "status", "[--json]", "what the running weir is doing", command_status },
+	{ "token", "add|list|revoke", "tokens that users are known by", command_token },
+	{ "user", "add|list|set|...", "users and their plans", command_user },
+	{ "plan", "add|list|remove", "the plans that users can be on", command_plan },
+	{ "db", "init|migrate", "the file of users, plans and tokens", command_db },
 };
 
 static void print_usage(FILE *to)
@@ -32,7 +36,7 @@ static void print_usage(FILE *to)
 	for (size_t i = 0; i < COUNT_OF(commands); i++) {
 		snprintf(left, sizeof(left), "%s%s%s", commands[i].name,
 			*commands[i].arguments ? " " : "", commands[i].arguments);
-		fprintf(to, "  %-18s  %s\n", left, commands[i].help);
+		fprintf(to, "  %-22s  %s\n", left, commands[i].help);
 	}
 	fputs("\n  -c, --config FILE   configuration; " CTL_CONFIG_DEFAULT "\n"
 	      "  -s, --socket ADDR   control socket, unix:/path; else as that file says\n"
