@@ -46,7 +46,7 @@ suite() {
 	dir=$1; shift
 	[ -f "$dir/build.ninja" ] || meson setup "$@" "$dir" "$top"
 	ninja -C "$dir"
-	meson test -C "$dir" --no-rebuild --print-errorlogs || true
+	meson test -C "$dir" --no-rebuild --print-errorlogs --timeout-multiplier 3 || true
 	counts=$("$top/tests/count.py" "$dir/meson-logs/testlog.json")
 	passed=$((passed + ${counts% *}))
 	failed=$((failed + ${counts#* }))

@@ -71,6 +71,18 @@ static bool is_listening(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on;
 }
 
+/* Puts /dev/null at a standard descriptor. Were one of them free, the next socket would
+ * get its number, and what is written to standard error would go to a client. */
+static void occupy(int fd)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	if (null != fd) {
+		dup2(null, fd);
+		close(null);
+	}
+}
+
 static void complain(const char *text)
 {
 	fputs(text, stderr);
@@ -344,7 +356,10 @@ static void close_listeners(void)
 		uv_close((uv_handle_t *)&l->poll, NULL);
 		if (l->addr && l->addr->ss.ss_family == AF_UNIX)
 			unlink(((const struct sockaddr_un *)&l->addr->ss)->sun_path);
-		close(l->fd);
+		if (l->fd == STDIN_FILENO)
+			occupy(l->fd);
+		else
+			close(l->fd);
 	}
 	process.n_listeners = 0;
 }
@@ -518,9 +533,12 @@ static const char usage[] =
 int main(int argc, char **argv)
 {
 	const char *file = CONFIG_DEFAULT;
-	bool on_descriptor_0 = is_listening(0), test = false;
+	bool on_descriptor_0 = is_listening(STDIN_FILENO), test = false;
 	int opt;
 
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			occupy(fd);
 	process.started_us = clock_mono_us();
 	if (!on_descriptor_0 && getenv("GATEWAY_INTERFACE"))
 		return serve_as_cgi(); /* argv is the client's (RFC 3875, section 4.4) */

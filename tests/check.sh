@@ -5,7 +5,7 @@
 #	tests/check.sh WEIR WEIRCTL tests/data/config
 set -eu
 
-weir=$1 weirctl=$2 data=$3
+weir=$(realpath "$1") weirctl=$(realpath "$2") data=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tested=0 wrong=0
