@@ -338,8 +338,9 @@ bool reply_refusal(struct reply *r, const struct config *c, const struct verdict
 	f.rule = worst_rule(&f);
 	say(&f, rq);
 	ok = buf_ok(&f.message) && put_body(&r->body, &f, choose_form(&f, rq));
-	put_head(r, &f.head);
-	if (v->outcome == OUTCOME_REFUSED)
+	if (ok)
+		put_head(r, &f.head);
+	if (ok && v->outcome == OUTCOME_REFUSED)
 		reply_rate_limit_fields(&r->head, c, v);
 	buf_release(&f.message);
 	return finish(r, ok);
