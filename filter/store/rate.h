@@ -8,15 +8,27 @@
  * Time is in microseconds on a clock that may step back: a state never runs
  * backwards. While the newest stamp is at most one window ahead of now (bucket: the
  * time a full bucket needs), it counts as now. Further ahead all stamps are moved
- * so that the newest is now, so nobody gains and no wait is longer than a window.
+ * so that the newest is now, so nobody gains and no wait is longer than a window (a
+ * sliding counter's: two).
  *
  * A decision over several tiers is: rate_look() at each, then, if all enforcing
  * ones admit, rate_reserve() and rate_charge() each that admitted.
  *
- * Limits: 1 <= window_us < 2^48 (8.9 years); sliding window: count <= RATE_LOG_MAX;
- * token bucket: burst * window_us < 2^53, count <= 2^53. Whoever reads rules holds
- * them. A cost above the capacity can never fit: refused, with the wait of a full
- * window or bucket.
+ * sliding window   An event at t counts while now < t + window. Exact.
+ * fixed window     Windows begin at multiples of their length on the clock in use, that of
+ *                  Redis or the process's own. Twice the count can pass around a boundary.
+ * sliding counter  Two such windows: what the one before took counts in proportion to how
+ *                  much of it lies within the last window_us. No fraction is dropped, but
+ *                  it assumes that use was spread evenly. Holds any count in few bytes.
+ * token bucket     Capacity burst, refilled at count per window.
+ * leaky bucket     A queue of burst places that drains at count per window. A request is
+ *                  charged when decided and has its turn when what is ahead of it has
+ *                  drained (hold_us); refused when the queue has no place for its cost, or
+ *                  when its turn is more than max_delay_us away.
+ *
+ * Which numbers may stand together is at struct rate in config/rule.h; whoever reads
+ * rules holds them. A cost above the capacity can never fit: refused, with the wait of a
+ * full window or bucket.
  */
 #ifndef WEIR_STORE_RATE_H
 #define WEIR_STORE_RATE_H
@@ -35,7 +47,7 @@ struct rate_log {
 	size_t n;
 };
 
-/* Token bucket: what is used up, in units of 1/unit_us of a token, as of stamp. The
+/* Token and leaky bucket: what is used up, in units of 1/unit_us of a token, as of stamp. The
  * unit is the window at the last charge; under another one used counts as whole
  * tokens, rounded up. */
 struct rate_bucket {
@@ -44,10 +56,21 @@ struct rate_bucket {
 	int64_t unit_us;
 };
 
+/* Fixed window and sliding counter: what the window of the stamp has taken and, for the
+ * counter, what the one before had. Under windows of another length a fixed window's use
+ * counts where its stamp lies; so does the counter's, as it weighed then, rounded up. */
+struct rate_windows {
+	uint64_t used; /* 0: never used */
+	uint64_t before;
+	int64_t stamp_us;
+	int64_t unit_us; /* the length of those windows */
+};
+
 struct rate_state {
 	union {
 		struct rate_log log;
-		struct rate_bucket bucket;
+		struct rate_bucket bucket; /* leaky: what has not drained yet */
+		struct rate_windows windows;
 	};
 };
 
@@ -59,6 +82,7 @@ struct rate_view {
 	int64_t wait_us; /* until this cost fits if nobody else uses the key; 0 if admitted */
 	int64_t reset_us; /* until the state equals never seen, after this request */
 	int64_t hold_us;  /* leaky bucket, admitted: until its turn comes; else 0 */
+	bool unknown;     /* nobody looked at it; never set here (store/store.h) */
 };
 
 /* Looks without charging; cost 0 asks what is left now. The state changes only where

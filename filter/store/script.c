@@ -6,12 +6,15 @@
 #include "store/store.h"
 #include "take.lua.h" /* text and sha, made from take.lua by embed.sh */
 
-#define PER_TIER_ARGS  6
-#define PER_TIER_REPLY 4
+#define PER_TIER_ARGS  7
+#define PER_TIER_REPLY 5
 
 static const char *const algorithm_codes[] = {
 	[RATE_SLIDING_WINDOW] = "0",
 	[RATE_TOKEN_BUCKET] = "1",
+	[RATE_FIXED_WINDOW] = "2",
+	[RATE_SLIDING_COUNTER] = "3",
+	[RATE_LEAKY_BUCKET] = "4",
 };
 
 struct view script_text(void)
@@ -79,6 +82,7 @@ void script_put_take(struct buf *b, enum script_form form, const struct take_tie
 		put_number(b, r->burst);
 		put_number(b, tiers[i].cost);
 		put_view(b, tiers[i].shadow ? VIEW("1") : VIEW("0"));
+		put_number(b, (uint64_t)r->max_delay_us);
 	}
 }
 
@@ -93,21 +97,23 @@ static bool read_number(const redisReply *r, long long max, long long *out)
 static bool read_view(redisReply *const *from, struct rate_view *out)
 {
 	const long long exact = 1LL << 53;
-	long long admitted, remaining, wait_us, reset_us;
+	long long admitted, remaining, wait_us, reset_us, hold_us;
 
 	if (!read_number(from[0], 1, &admitted) ||
 		!read_number(from[1], exact, &remaining) ||
 		!read_number(from[2], exact, &wait_us) ||
-		!read_number(from[3], exact, &reset_us))
+		!read_number(from[3], exact, &reset_us) ||
+		!read_number(from[4], exact, &hold_us))
 		return false;
-	/* Admitted and having to wait exclude each other. */
-	if (admitted != (wait_us == 0))
+	/* Admitted and having to wait exclude each other; only who is admitted is held. */
+	if (admitted != (wait_us == 0) || (hold_us > 0 && !admitted))
 		return false;
 	*out = (struct rate_view){
 		.admitted = admitted,
 		.remaining = (uint64_t)remaining,
 		.wait_us = wait_us,
 		.reset_us = reset_us,
+		.hold_us = hold_us,
 	};
 	return true;
 }

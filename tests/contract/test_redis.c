@@ -16,7 +16,7 @@
 #include "support.h"
 
 /* take.lua's reply for one tier that admits, with so much remaining. */
-#define COUNTED(remaining) "*5\r\n:1\r\n:1\r\n:" remaining "\r\n:0\r\n:60000000\r\n"
+#define COUNTED(remaining) "*6\r\n:1\r\n:1\r\n:" remaining "\r\n:0\r\n:60000000\r\n:0\r\n"
 
 static struct fake_redis *start_fake(const struct fake_rule *rules)
 {

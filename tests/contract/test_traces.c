@@ -120,8 +120,8 @@ static void show(char *out, size_t cap, bool pass, const struct rate_view *v)
 {
 	snprintf(out, cap,
 		"pass %d, admitted %d, remaining %" PRIu64 ", wait %" PRId64
-		", reset %" PRId64,
-		pass, v->admitted, v->remaining, v->wait_us, v->reset_us);
+		", reset %" PRId64 ", hold %" PRId64,
+		pass, v->admitted, v->remaining, v->wait_us, v->reset_us, v->hold_us);
 }
 
 static void ask_both(const struct take_tier *tiers, size_t n, int64_t now_us, unsigned step,
@@ -133,7 +133,7 @@ static void ask_both(const struct take_tier *tiers, size_t n, int64_t now_us, un
 	ask_redis(tiers, n, now_us, out);
 	for (size_t i = 0; i < n; i++) {
 		const struct rate *r = tiers[i].rate;
-		char in_c[128], in_lua[128];
+		char in_c[160], in_lua[160];
 
 		show(in_c, sizeof(in_c), c.admitted, &c.views[i]);
 		show(in_lua, sizeof(in_lua), out->admitted, &out->views[i]);
@@ -141,9 +141,9 @@ static void ask_both(const struct take_tier *tiers, size_t n, int64_t now_us, un
 			"seed %" PRIu64 " step %u tier %zu of %zu at %" PRId64
 			": algorithm %d "
 			"count %" PRIu64 " window %" PRId64 " burst %" PRIu64
-			" cost %" PRIu64 ":\n  C   %s\n  Lua %s",
+			" delay %" PRId64 " cost %" PRIu64 ":\n  C   %s\n  Lua %s",
 			seed, step, i, n, now_us, r->algorithm, r->count, r->window_us,
-			r->burst, tiers[i].cost, in_c, in_lua);
+			r->burst, r->max_delay_us, tiers[i].cost, in_c, in_lua);
 	}
 }
 
@@ -169,9 +169,14 @@ static void check_lifetimes(const struct take_tier *tiers, size_t n, const struc
 /* How a trace is made. */
 struct trace {
 	uint64_t count_max; /* limits are drawn from 1 to this */
-	bool windows, buckets;
-	bool steps_back; /* the clock may go back, counts and windows may change */
+	unsigned kinds;     /* a bit for each algorithm that takes part */
+	bool steps_back;    /* the clock may go back, counts and windows may change */
 };
+
+#define KIND(a) (1u << (a))
+#define ALL_KINDS                                                                        \
+	(KIND(RATE_SLIDING_WINDOW) | KIND(RATE_TOKEN_BUCKET) | KIND(RATE_FIXED_WINDOW) | \
+		KIND(RATE_SLIDING_COUNTER) | KIND(RATE_LEAKY_BUCKET))
 
 #define KEYS 5
 
@@ -182,14 +187,29 @@ static int64_t draw_window(void)
 	return windows[random_below(COUNT_OF(windows))];
 }
 
+/* Count, burst and delay, the window being known. */
+static void draw_numbers(struct rate *r, const struct trace *t)
+{
+	const bool leaky = r->algorithm == RATE_LEAKY_BUCKET;
+
+	r->count = 1 + random_below(t->count_max);
+	r->burst = r->count;
+	if (leaky || r->algorithm == RATE_TOKEN_BUCKET)
+		r->burst = 1 + random_below(t->count_max);
+	r->max_delay_us = 0;
+	/* None, less than the queue's length, more than that. */
+	if (leaky && chance(90))
+		r->max_delay_us = (int64_t)random_below(
+			(uint64_t)r->window_us * r->burst / r->count * 3 / 2 + 2);
+}
+
 static void draw_rate(struct rate *r, const struct trace *t)
 {
-	bool is_bucket = t->buckets && (!t->windows || chance(50));
-
-	r->algorithm = is_bucket ? RATE_TOKEN_BUCKET : RATE_SLIDING_WINDOW;
-	r->count = 1 + random_below(t->count_max);
+	do
+		r->algorithm = (enum rate_algorithm)random_below(5);
+	while (!(t->kinds & KIND(r->algorithm)));
 	r->window_us = draw_window();
-	r->burst = is_bucket ? 1 + random_below(t->count_max) : r->count;
+	draw_numbers(r, t);
 }
 
 static uint64_t draw_cost(const struct rate *r)
@@ -243,12 +263,8 @@ static void run_trace(const struct trace *t)
 		for (size_t i = 0; i < n; i++) {
 			struct rate *r = &rates[(first + i) % KEYS];
 
-			if (t->steps_back && chance(2)) {
-				r->count = 1 + random_below(t->count_max);
-				r->burst = r->algorithm == RATE_SLIDING_WINDOW
-					? r->count
-					: 1 + random_below(t->count_max);
-			}
+			if (t->steps_back && chance(2))
+				draw_numbers(r, t);
 			if (t->steps_back && chance(1))
 				r->window_us = draw_window();
 			tiers[i] = (struct take_tier){
@@ -270,29 +286,59 @@ static void run_trace(const struct trace *t)
 
 Test(traces, windows_agree)
 {
-	run_trace(&(struct trace){ .count_max = 12, .windows = true });
+	run_trace(&(struct trace){ .count_max = 12, .kinds = KIND(RATE_SLIDING_WINDOW) });
 }
 
 Test(traces, large_windows_agree)
 {
-	run_trace(&(struct trace){ .count_max = 1000, .windows = true });
+	run_trace(&(struct trace){ .count_max = 1000, .kinds = KIND(RATE_SLIDING_WINDOW) });
 }
 
 Test(traces, buckets_agree)
 {
-	run_trace(&(struct trace){ .count_max = 50, .buckets = true });
+	run_trace(&(struct trace){ .count_max = 50, .kinds = KIND(RATE_TOKEN_BUCKET) });
+}
+
+Test(traces, fixed_windows_agree)
+{
+	run_trace(&(struct trace){ .count_max = 20, .kinds = KIND(RATE_FIXED_WINDOW) });
+}
+
+Test(traces, sliding_counters_agree)
+{
+	run_trace(&(struct trace){ .count_max = 50, .kinds = KIND(RATE_SLIDING_COUNTER) });
+}
+
+Test(traces, leaky_buckets_agree)
+{
+	run_trace(&(struct trace){ .count_max = 50, .kinds = KIND(RATE_LEAKY_BUCKET) });
 }
 
 Test(traces, all_agree_while_clocks_and_limits_change)
 {
 	run_trace(&(struct trace){
-		.count_max = 100, .windows = true, .buckets = true, .steps_back = true });
+		.count_max = 100, .kinds = ALL_KINDS, .steps_back = true });
 }
 
-Test(traces, large_windows_agree_while_clocks_and_limits_change)
+Test(traces, windows_agree_while_clocks_and_limits_change)
 {
-	run_trace(
-		&(struct trace){ .count_max = 3000, .windows = true, .steps_back = true });
+	run_trace(&(struct trace){ .count_max = 3000,
+		.kinds = KIND(RATE_SLIDING_WINDOW),
+		.steps_back = true });
+}
+
+Test(traces, counters_agree_while_clocks_and_limits_change)
+{
+	run_trace(&(struct trace){ .count_max = 3000,
+		.kinds = KIND(RATE_SLIDING_COUNTER) | KIND(RATE_FIXED_WINDOW),
+		.steps_back = true });
+}
+
+Test(traces, buckets_agree_while_clocks_and_limits_change)
+{
+	run_trace(&(struct trace){ .count_max = 3000,
+		.kinds = KIND(RATE_TOKEN_BUCKET) | KIND(RATE_LEAKY_BUCKET),
+		.steps_back = true });
 }
 
 /* Limits at the edge of what numbers hold: 2^53 in Lua, 2^48 for an offset. */
@@ -306,6 +352,20 @@ Test(traces, the_largest_numbers_agree)
 		{ RATE_TOKEN_BUCKET, 7, 3155760000 * INT64_C(10000), 285 },
 		{ RATE_SLIDING_WINDOW, 100, (INT64_C(1) << 48) - 1, 100 },
 		{ RATE_SLIDING_WINDOW, 5, (INT64_C(1) << 48) - 1, 5 },
+		{ RATE_FIXED_WINDOW, (UINT64_C(1) << 53) - 1, (INT64_C(1) << 48) - 1,
+			(UINT64_C(1) << 53) - 1 },
+		{ RATE_FIXED_WINDOW, 9007199254740881, 7, 9007199254740881 },
+		{ RATE_SLIDING_COUNTER, 31, (INT64_C(1) << 48) - 1, 31 },
+		{ RATE_SLIDING_COUNTER, 9007199254, S, 9007199254 },
+		{ RATE_SLIDING_COUNTER, (UINT64_C(1) << 53) - 1, 1,
+			(UINT64_C(1) << 53) - 1 },
+		{ RATE_SLIDING_COUNTER, 9007199, 999999937, 9007199 },
+		{ RATE_LEAKY_BUCKET, 1, (INT64_C(1) << 48) - 1, 31,
+			(INT64_C(1) << 48) - 1 },
+		{ RATE_LEAKY_BUCKET, UINT64_C(1) << 53, S, 9007199254, 0 },
+		{ RATE_LEAKY_BUCKET, 9007199254740881, 1, (UINT64_C(1) << 53) - 1, 1 },
+		{ RATE_LEAKY_BUCKET, 7, 999999937, 9007199, (INT64_C(1) << 48) - 1 },
+		{ RATE_LEAKY_BUCKET, 3, 1, (UINT64_C(1) << 53) - 1, 1000 * S },
 	};
 
 	random_start();
@@ -339,7 +399,7 @@ static void count_by_hand(const struct rate *r)
 	cr_assert(let_in);
 	random_start();
 	for (unsigned step = 0; step < steps; step++) {
-		const struct trace t = { .windows = true };
+		const struct trace t = { .steps_back = false };
 		struct answer a;
 		uint64_t used;
 
@@ -378,4 +438,144 @@ Test(traces, a_window_lets_in_as_many_as_counting_by_hand)
 Test(traces, a_large_window_lets_in_as_many_as_counting_by_hand)
 {
 	count_by_hand(&(struct rate){ RATE_SLIDING_WINDOW, 300, 60 * S, 300 });
+}
+
+/* The other three against plain accounts of their own, in integers so wide that nothing
+ * is ever lost or rounded. */
+__extension__ typedef __int128 wide;
+
+static wide wide_up(wide a, wide b)
+{
+	return a <= 0 ? 0 : (a + b - 1) / b;
+}
+
+/* Everything that was let in, by the window of the clock it fell into. */
+struct account {
+	int64_t window; /* number of the current one */
+	uint64_t used, before;
+};
+
+static void account_at(struct account *a, const struct rate *r, int64_t now_us)
+{
+	const int64_t window = now_us / r->window_us;
+
+	if (window != a->window)
+		a->before = window == a->window + 1 ? a->used : 0;
+	if (window != a->window)
+		a->used = 0;
+	a->window = window;
+}
+
+/* Whether cost fits at that moment, nobody else having come. */
+static bool account_admits(
+	struct account a, const struct rate *r, uint64_t cost, int64_t now_us)
+{
+	wide weighs;
+
+	account_at(&a, r, now_us);
+	weighs = (wide)a.used * r->window_us;
+	if (r->algorithm == RATE_SLIDING_COUNTER)
+		weighs += (wide)a.before * (r->window_us - now_us % r->window_us);
+	return weighs + (wide)cost * r->window_us <= (wide)r->count * r->window_us;
+}
+
+static void account_for(const struct rate *r)
+{
+	const struct trace t = { .steps_back = false };
+	struct take_tier tier = { .key = VIEW("k"), .rate = r };
+	struct account account = { 0 };
+	unsigned refused = 0, steps = steps_wanted() / 4;
+	int64_t now_us = START;
+
+	random_start();
+	for (unsigned step = 0; step < steps; step++) {
+		struct answer a;
+
+		now_us += draw_step(r, &t);
+		tier.cost = draw_cost(r);
+		if (tier.cost > r->count)
+			tier.cost = r->count;
+		ask_both(&tier, 1, now_us, step, &a);
+		account_at(&account, r, now_us);
+		cr_assert_eq(a.admitted, account_admits(account, r, tier.cost, now_us),
+			"seed %" PRIu64 " step %u", seed, step);
+		if (a.admitted) {
+			account.used += tier.cost;
+			continue;
+		}
+		refused++;
+		cr_assert_not(account_admits(
+			account, r, tier.cost, now_us + a.views[0].wait_us - 1));
+		cr_assert(
+			account_admits(account, r, tier.cost, now_us + a.views[0].wait_us));
+	}
+	cr_assert_gt(refused, steps / 50);
+}
+
+Test(traces, a_fixed_window_lets_in_as_many_as_counting_by_hand)
+{
+	account_for(&(struct rate){ RATE_FIXED_WINDOW, 5, 60 * S, 5 });
+}
+
+Test(traces, a_sliding_counter_lets_in_as_many_as_counting_by_hand)
+{
+	account_for(&(struct rate){ RATE_SLIDING_COUNTER, 50, 1234567, 50 });
+}
+
+Test(traces, a_large_sliding_counter_lets_in_as_many_as_counting_by_hand)
+{
+	account_for(&(struct rate){ RATE_SLIDING_COUNTER, 7000, 997, 7000 });
+}
+
+/* The queue as a list of turns: when the last one is over, in 1/count of a microsecond. */
+static void queue_up(const struct rate *r)
+{
+	const struct trace t = { .steps_back = false };
+	struct take_tier tier = { .key = VIEW("k"), .rate = r };
+	unsigned refused = 0, held = 0, steps = steps_wanted() / 4;
+	int64_t now_us = START;
+	wide over = 0;
+
+	random_start();
+	for (unsigned step = 0; step < steps; step++) {
+		const wide count = (wide)r->count;
+		wide now, ahead, turn_us, free_us;
+		struct answer a;
+
+		now_us += draw_step(r, &t);
+		tier.cost = draw_cost(r);
+		if (tier.cost > r->burst)
+			tier.cost = r->burst;
+		ask_both(&tier, 1, now_us, step, &a);
+		now = now_us * count;
+		ahead = over > now ? over - now : 0;
+		turn_us = wide_up(ahead, count);
+		/* Until the queue is short enough for it. */
+		free_us = wide_up(
+			ahead + ((wide)tier.cost - (wide)r->burst) * r->window_us, count);
+		if (turn_us - r->max_delay_us > free_us)
+			free_us = turn_us - r->max_delay_us;
+		cr_assert_eq(
+			a.admitted, free_us == 0, "seed %" PRIu64 " step %u", seed, step);
+		if (a.admitted) {
+			cr_assert_eq(a.views[0].hold_us, (int64_t)turn_us);
+			held += turn_us > 0;
+			over = now + ahead + (wide)tier.cost * r->window_us;
+		} else {
+			cr_assert_eq(a.views[0].wait_us, (int64_t)free_us);
+			refused++;
+		}
+	}
+	cr_assert(refused > steps / 50 && held > steps / 50, "%u refused, %u held", refused,
+		held);
+}
+
+Test(traces, a_leaky_bucket_is_a_queue_of_turns)
+{
+	queue_up(&(struct rate){ RATE_LEAKY_BUCKET, 7, 60 * S, 20, 90 * S });
+}
+
+Test(traces, a_leaky_bucket_of_little_patience_is_a_queue_of_turns)
+{
+	queue_up(&(struct rate){ RATE_LEAKY_BUCKET, 3, 1000, 20, 1234 });
 }
