@@ -53,6 +53,21 @@ static bool prepare(
 		SQLITE_OK;
 }
 
+/* A file in WAL mode is read through two others, which whoever may not write the folder
+ * cannot make. */
+static void put_broken(struct reader *r, struct buf *why)
+{
+	int err = sqlite3_errcode(r->db);
+
+	buf_addf(why, "cannot be read: %s", sqlite3_errmsg(r->db));
+	if (err == SQLITE_READONLY || err == SQLITE_CANTOPEN)
+		buf_addf(why,
+			"; %s-wal and -shm are missing or closed to weir, and \"weirctl "
+			"user "
+			"list\" makes them",
+			r->path);
+}
+
 static bool prepare_own(struct reader *r, struct buf *why)
 {
 	int version;
@@ -79,9 +94,7 @@ static bool prepare_own(struct reader *r, struct buf *why)
 			"does not hold weir's tables; run \"weirctl db init\" for another "
 			"file, or say in directory_query how this one is read");
 		return false;
-	case SCHEMA_BROKEN:
-		buf_addf(why, "cannot be read: %s", sqlite3_errmsg(r->db));
-		return false;
+	case SCHEMA_BROKEN: put_broken(r, why); return false;
 	}
 	if (prepare(r, token_sql, &r->by_token, NULL) &&
 		prepare(r, user_sql, &r->by_user, NULL))

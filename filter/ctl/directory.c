@@ -150,6 +150,8 @@ static void put_row(struct buf *out, const json_t *row, const struct column *col
 		if (!measure)
 			put_padded(out, buf_view(&cell), i + 1 < n ? widths[i] + 2 : 0);
 	}
+	while (!measure && out->n && out->p[out->n - 1] == ' ')
+		out->n--;
 	if (!measure)
 		buf_add_byte(out, '\n');
 	out->failed = out->failed || !buf_ok(&cell);
