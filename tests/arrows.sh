@@ -31,7 +31,9 @@ may_include() {
 	# The directory's tables are made by weirctl.
 	ctl)		echo "$below observe/* ctl/* client/schema.h" ;;
 	status)		echo "$below observe/* status/*" ;;
-	exchange)	echo "$all exchange.h" ;;
+	# One station of the house in three files.
+	exchange | exchange_state | answering)
+			echo "$all exchange.h exchange_state.h" ;;
 	worker)		echo "$all exchange.h worker.h" ;;
 	main)		echo '*' ;;
 	*)		echo '' ;;
