@@ -98,16 +98,10 @@ static void count_refusal(enum outcome outcome)
 
 enum step answer_refusal(struct exchange *x)
 {
-	static const int status_of[] = {
-		[OUTCOME_REFUSED] = 429,
-		[OUTCOME_FORBIDDEN] = 403,
-		[OUTCOME_NEVER] = 413,
-		[OUTCOME_UNAVAILABLE] = 503,
-	};
 	const struct verdict *v = &x->decision.verdict;
 
 	count_refusal(v->outcome);
-	x->status = status_of[v->outcome];
+	x->status = reply_status(v->outcome);
 	x->at = AT_REPLY;
 	reply_refusal(&x->reply, x->config, v, x->subject.endpoint, &x->rq);
 	return STEP_NEXT;
