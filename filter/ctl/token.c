@@ -253,10 +253,10 @@ static int token_revoke(struct job *j)
 		    j->now_s, id))
 		return CTL_FAILED;
 	return job_print(j, json_pack("{s:I, s:b}", "id", (json_int_t)id, "revoked", 1),
-		changes ? "token %" PRId64 " is revoked; it counts for nothing once "
-					   "client.directory_ttl is over"
-			: "token %" PRId64 " was revoked before",
-		id);
+		"token %" PRId64 " %s", id,
+		changes ? "is revoked; it counts for nothing once client.directory_ttl is "
+			  "over"
+			: "was revoked before");
 }
 
 static const struct verb verbs[] = {
