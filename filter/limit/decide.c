@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/table.h"
 #include "limit/keys.h"
+#include "limit/said.h"
 
 static bool same_plan(const struct rule *rule, const char *plan)
 {
@@ -100,8 +101,21 @@ static bool enforces(const struct decision *d)
 	return any;
 }
 
-/* Nobody counted: what the policy says about a silent store holds, except that local
- * cannot be had. */
+/* Whether some enforcing rule would rather refuse than not count. */
+static bool any_closed(const struct decision *d)
+{
+	const struct verdict *v = &d->verdict;
+	bool any = false;
+
+	for (size_t i = 0; i < v->n_tiers; i++)
+		any = any ||
+			(v->tiers[i].rule->on_error == ON_ERROR_CLOSED &&
+				!in_shadow(d->config, v->tiers[i].rule));
+	return any;
+}
+
+/* Nobody counted: what the rules say about a silent store holds, except that local cannot
+ * be had. */
 static void decide_uncounted(struct decision *d, bool closed)
 {
 	bool refuse = closed && enforces(d);
@@ -118,7 +132,7 @@ static void out_of_memory(struct decision *d)
 
 	if (log_gate_open(&gate, clock_mono_us(), &missed))
 		log_error("no memory to count a request", LOG_INT("suppressed", missed));
-	decide_uncounted(d, d->config->fallback.policy == ON_ERROR_CLOSED);
+	decide_uncounted(d, any_closed(d));
 }
 
 static void read_view(struct tier_verdict *tv, const struct rate_view *view)
@@ -129,20 +143,36 @@ static void read_view(struct tier_verdict *tv, const struct rate_view *view)
 	tv->reset_us = view->reset_us;
 }
 
-/* Answers into the verdict; returns whether the request passes. */
-static bool read_answer(struct decision *d)
+/* Answers into the verdict. A tier that nobody looked at has nothing to tell. */
+static void read_views(struct decision *d)
+{
+	struct verdict *v = &d->verdict;
+	size_t asked = 0, kept = 0;
+
+	for (size_t i = 0; i < v->n_tiers; i++) {
+		struct tier_verdict tv = v->tiers[i];
+		const struct rate_view *view;
+
+		if (tv.rule->counting == COUNT_LIMITED) {
+			view = &d->take.views[asked++];
+			if (view->unknown)
+				continue;
+			read_view(&tv, view);
+			if (view->admitted && !in_shadow(d->config, tv.rule) &&
+				view->hold_us > v->hold_us)
+				v->hold_us = view->hold_us;
+		}
+		v->tiers[kept++] = tv;
+	}
+	v->n_tiers = kept;
+}
+
+/* Who refuses, and for how long. */
+static void blame_all(struct decision *d)
 {
 	struct verdict *v = &d->verdict;
 	const struct take *t = &d->take;
-	bool pass = t->admitted || !enforces(d);
-	size_t asked = 0;
 
-	v->by = t->by;
-	for (size_t i = 0; i < v->n_tiers; i++)
-		if (v->tiers[i].rule->counting == COUNT_LIMITED)
-			read_view(&v->tiers[i], &t->views[asked++]);
-	if (pass)
-		return true;
 	for (size_t i = 0; i < v->n_tiers; i++)
 		if (!v->tiers[i].admitted && !in_shadow(d->config, v->tiers[i].rule))
 			blame(v, &v->tiers[i]);
@@ -154,51 +184,74 @@ static bool read_answer(struct decision *d)
 		total->admitted = false;
 		blame(v, total);
 	}
-	return false;
+}
+
+/* Whether the store was to let pass without looking. */
+static bool all_open(const struct decision *d)
+{
+	const struct verdict *v = &d->verdict;
+	bool open = true;
+
+	for (size_t i = 0; i < v->n_tiers; i++)
+		open = open &&
+			(v->tiers[i].rule->on_error == ON_ERROR_OPEN ||
+				in_shadow(d->config, v->tiers[i].rule));
+	return open && enforces(d);
 }
 
 static void answered(struct take *t)
 {
 	struct decision *d = CONTAINER_OF(t, struct decision, take);
+	bool pass = t->admitted || !enforces(d);
 
 	d->pending = false;
 	if (t->failed) {
 		out_of_memory(d);
 		return;
 	}
-	/* Under the policy open the store admits without having looked. */
-	if (t->closed ||
-		(t->by == DECIDED_BY_FALLBACK &&
-			d->config->fallback.policy == ON_ERROR_OPEN)) {
+	if (t->closed || (t->by == DECIDED_BY_FALLBACK && all_open(d))) {
 		decide_uncounted(d, t->closed);
 		return;
 	}
-	conclude(d, read_answer(d) ? OUTCOME_PASS : OUTCOME_REFUSED);
+	d->verdict.by = t->by;
+	read_views(d);
+	if (!pass) {
+		d->verdict.hold_us = 0;
+		blame_all(d);
+	}
+	conclude(d, pass ? OUTCOME_PASS : OUTCOME_REFUSED);
 }
 
 /* What key= puts in the endpoint's place, the endpoint, or NULL for all of them. */
 static const char *place_of(
 	const struct tier *tier, const struct rule *rule, const struct endpoint *endpoint)
 {
-	if (rule->key && rule->key[0])
+	if (rule->type != RULE_CUSTOM && rule->key && rule->key[0])
 		return rule->key;
 	return tier->site ? NULL : endpoint->name;
 }
 
 /* Appends the store key of one tier. */
 static struct view put_key(struct decision *d, const struct tier_verdict *tv,
-	const struct endpoint *endpoint, const struct client *client)
+	const struct limit_subject *about)
 {
+	struct buf identity = { 0 };
 	struct key_parts parts = {
 		.type = tv->rule->type,
-		.user = client->user,
-		.address = view_str(client->network),
-		.place = place_of(tv->tier, tv->rule, endpoint),
+		.user = view_str(about->client->user),
+		.address = view_str(about->client->network),
+		.place = place_of(tv->tier, tv->rule, about->endpoint),
 		.rule = tv->tier->id,
+		.way = tv->tier->way,
 	};
 	size_t before = d->keys.n;
 
+	if (tv->rule->type == RULE_CUSTOM)
+		said_identity(about, tv->rule, &identity);
+	parts.custom = buf_view(&identity);
 	key_put(&d->keys, d->config->store.prefix, &parts);
+	d->keys.failed |= !buf_ok(&identity);
+	buf_release(&identity);
 	/* The address of the buffer is known when it has stopped growing. */
 	return view_of(NULL, d->keys.n - before);
 }
@@ -224,11 +277,24 @@ static bool is_stricter(const struct take_tier *a, const struct take_tier *b)
 	return a->rate->count < b->rate->count;
 }
 
-/* One ask for each tier that is counted; keys lie behind one another in one buffer. Two
- * tiers can come to one key when key= names an endpoint: that is one count, of which a
- * request takes its cost once, and the stricter of the two speaks for both. */
-static bool prepare(
-	struct decision *d, const struct endpoint *endpoint, const struct client *client)
+/* Two tiers that come to one key (key= can name an endpoint) are one count: the stricter
+ * speaks for both, and takes the larger cost as far as it fits. */
+static bool merge(struct take_tier *kept, const struct take_tier *other)
+{
+	uint64_t cost = kept->cost > other->cost ? kept->cost : other->cost;
+	bool replace = is_stricter(other, kept);
+
+	if (kept->shadow != other->shadow)
+		cost = replace ? other->cost : kept->cost;
+
+	if (replace)
+		*kept = *other;
+	kept->cost = cost < kept->rate->burst ? cost : kept->rate->burst;
+	return replace;
+}
+
+/* One ask for each tier that is counted; keys lie behind one another in one buffer. */
+static bool prepare(struct decision *d, const struct limit_subject *about)
 {
 	struct verdict *v = &d->verdict;
 	size_t kept = 0, at = 0;
@@ -238,7 +304,7 @@ static bool prepare(
 	for (size_t i = 0; i < v->n_tiers; i++) {
 		const struct tier_verdict tv = v->tiers[i];
 		struct take_tier ask = { .rate = &tv.rule->rate,
-			.cost = tv.rule->cost,
+			.on_error = tv.rule->on_error,
 			.shadow = in_shadow(d->config, tv.rule) };
 		size_t same;
 
@@ -246,7 +312,8 @@ static bool prepare(
 			v->tiers[kept++] = tv;
 			continue;
 		}
-		ask.key = put_key(d, &tv, endpoint, client);
+		ask.cost = said_cost(about, tv.rule);
+		ask.key = put_key(d, &tv, about);
 		if (!buf_ok(&d->keys))
 			return false;
 		same = find_key(d, ask.key);
@@ -257,10 +324,8 @@ static bool prepare(
 			continue;
 		}
 		d->keys.n -= ask.key.n;
-		if (is_stricter(&ask, &d->asks[same])) {
-			d->asks[same] = ask;
+		if (merge(&d->asks[same], &ask))
 			v->tiers[tier_of[same]] = tv;
-		}
 	}
 	v->n_tiers = kept;
 	for (size_t i = 0; i < d->take.n_tiers; i++) {
@@ -270,24 +335,56 @@ static bool prepare(
 	return true;
 }
 
-void limit_decide(struct decision *d, struct store *s, const struct config *c,
-	const struct endpoint *endpoint, const struct client *client)
+/* A cost above what a tier ever holds: waiting would not help, so the verdict keeps those
+ * tiers alone. Configurations are read so that there is none. */
+static bool never_fits(struct decision *d)
 {
+	struct verdict *v = &d->verdict;
+	size_t asked = 0, n = 0;
+
+	for (size_t i = 0; i < d->take.n_tiers; i++)
+		n += !d->asks[i].shadow && d->asks[i].cost > d->asks[i].rate->burst;
+	if (n == 0)
+		return false;
+	n = 0;
+	for (size_t i = 0; i < v->n_tiers; i++) {
+		const struct take_tier *ask;
+
+		if (v->tiers[i].rule->counting != COUNT_LIMITED)
+			continue;
+		ask = &d->asks[asked++];
+		if (!ask->shadow && ask->cost > ask->rate->burst)
+			v->tiers[n++] = v->tiers[i];
+	}
+	v->n_tiers = n;
+	blame(v, &v->tiers[0]);
+	return true;
+}
+
+void limit_decide(struct decision *d, struct store *s, const struct config *c,
+	const struct limit_subject *about)
+{
+	const struct client *client = about->client;
+
 	assert(!d->pending);
 	d->config = c;
 	d->verdict = (struct verdict){ .exempt = client->exempt };
 	d->take = (struct take){ .tiers = d->asks, .done = answered };
 	if (!client->exempt && c->server.mode != MODE_OFF) {
 		gather(d, &c->site, client->plan);
-		if (endpoint)
-			gather(d, &endpoint->tiers, client->plan);
+		if (about->endpoint)
+			gather(d, &about->endpoint->tiers, client->plan);
 	}
 	if (forbid(d)) {
 		conclude(d, OUTCOME_FORBIDDEN);
 		return;
 	}
-	if (!prepare(d, endpoint, client)) {
+	if (!prepare(d, about)) {
 		out_of_memory(d);
+		return;
+	}
+	if (never_fits(d)) {
+		conclude(d, OUTCOME_NEVER);
 		return;
 	}
 	if (d->take.n_tiers == 0) {

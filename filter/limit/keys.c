@@ -7,22 +7,12 @@ static bool is_plain(unsigned char c)
 	return c > ' ' && c < 0x7f && !strchr("/:{}%*", c);
 }
 
-static void put_part(struct buf *out, struct view part)
+void key_put_text(struct buf *out, struct view text)
 {
 	static const char digits[] = "0123456789ABCDEF";
-	unsigned char hash[crypto_hash_sha256_BYTES];
-	char hex[2 * sizeof(hash) + 1];
 
-	if (part.n > KEY_PART_MAX) {
-		crypto_hash_sha256(hash, (const unsigned char *)part.p, part.n);
-		sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
-		/* The slash keeps it apart from a part that spells a hash. */
-		buf_add_str(out, "sha256/");
-		buf_add_str(out, hex);
-		return;
-	}
-	for (size_t i = 0; i < part.n; i++) {
-		unsigned char c = (unsigned char)part.p[i];
+	for (size_t i = 0; i < text.n; i++) {
+		unsigned char c = (unsigned char)text.p[i];
 
 		if (is_plain(c)) {
 			buf_add_byte(out, (char)c);
@@ -34,23 +24,43 @@ static void put_part(struct buf *out, struct view part)
 	}
 }
 
+void key_put_part(struct buf *out, struct view part)
+{
+	unsigned char hash[crypto_hash_sha256_BYTES];
+	char hex[2 * sizeof(hash) + 1];
+
+	if (part.n > KEY_PART_MAX) {
+		crypto_hash_sha256(hash, (const unsigned char *)part.p, part.n);
+		sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
+		/* The slash keeps it apart from a part that spells a hash. */
+		buf_add_str(out, "sha256/");
+		buf_add_str(out, hex);
+		return;
+	}
+	key_put_text(out, part);
+}
+
 static void put_place(struct buf *out, const char *place)
 {
 	if (place)
-		put_part(out, view_str(place));
+		key_put_part(out, view_str(place));
 	else
 		buf_add_byte(out, '*');
 }
 
 static void put_owner(struct buf *out, const struct key_parts *parts)
 {
+	if (parts->type == RULE_CUSTOM) {
+		buf_add(out, parts->custom);
+		return;
+	}
 	if (parts->type == RULE_USER && parts->user.n) {
-		put_part(out, parts->user);
+		key_put_part(out, parts->user);
 		return;
 	}
 	if (parts->type == RULE_USER)
 		buf_add_str(out, "ip/");
-	put_part(out, parts->address);
+	key_put_part(out, parts->address);
 }
 
 void key_put(struct buf *out, const char *prefix, const struct key_parts *parts)
@@ -67,5 +77,9 @@ void key_put(struct buf *out, const char *prefix, const struct key_parts *parts)
 		put_place(out, parts->place);
 	}
 	buf_add_str(out, parts->type == RULE_GLOBAL ? "}:" : ":");
-	put_part(out, view_str(parts->rule));
+	key_put_part(out, view_str(parts->rule));
+	if (parts->way && parts->way[0]) {
+		buf_add_byte(out, '/');
+		key_put_text(out, view_str(parts->way));
+	}
 }

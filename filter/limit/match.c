@@ -13,75 +13,28 @@
  */
 #include "limit/limit.h"
 
+#include <assert.h>
+
 #include "config/pattern.h"
-#include "limit/path.h"
+#include "limit/query.h"
 
 /* Longest host name (RFC 1035, section 2.3.4), and the dot some write behind it. */
 #define HOST_MAX 254
 
-/* What a leaf is asked about. */
+/* What a leaf is asked about, and what {name} was on the way to it. */
 struct question {
 	struct view method, query;
+	struct view named[PATTERN_PARAMS_MAX];
+	size_t n_named;
 };
-
-/* The next character of a query as forms encode it (WHATWG URL, section 5.1). */
-static char take_char(struct view *in)
-{
-	bool plus = in->p[0] == '+';
-	char c = percent_decode(in);
-
-	return plus ? ' ' : c;
-}
-
-static bool value_is(struct view encoded, const char *wanted)
-{
-	size_t n = strlen(wanted), at = 0;
-
-	for (; encoded.n; at++)
-		if (at == n || take_char(&encoded) != wanted[at])
-			return false;
-	return at == n;
-}
-
-/* Whether a parameter goes by that name. PHP reads names more loosely than they are
- * written (main/php_variables.c): it skips blanks before them, ends them at a NUL, and
- * makes '_' of blanks, dots and a '[' without its partner. Elsewhere such spellings are
- * other names, but nobody uses them except to get around a rule. */
-static bool name_is(struct view encoded, const char *wanted)
-{
-	bool started = false;
-	char c;
-
-	while (encoded.n) {
-		c = take_char(&encoded);
-		if (c == ' ' && !started && *wanted != ' ')
-			continue;
-		started = true;
-		if (c == '\0')
-			break;
-		if (*wanted == '\0' ||
-			(c != *wanted && !(*wanted == '_' && strchr(" .[", c))))
-			return false;
-		wanted++;
-	}
-	return *wanted == '\0';
-}
 
 static bool query_has(struct view query, const char *name, const char *value)
 {
-	/* A fragment is none of the server's business; some servers pass it on. */
-	query = view_cut(&query, '#');
-	while (query.n) {
-		struct view rest = view_cut(&query, '&');
+	struct view found_name, found_value;
 
-		/* CGI.pm and others of its time separate by ';' as well. */
-		while (rest.n) {
-			struct view found = view_cut(&rest, ';');
-			struct view found_name = view_cut(&found, '=');
-
-			if (name_is(found_name, name) && value_is(found, value))
-				return true;
-		}
+	while (query_next(&query, &found_name, &found_value)) {
+		if (query_name_is(found_name, name) && query_value_is(found_value, value))
+			return true;
 	}
 	return false;
 }
@@ -138,7 +91,7 @@ static bool glob_covers(const char *text, struct view segment)
 
 /* rest is what follows the slash behind this node's segment; n 0 at the path's end. */
 static const struct pattern_leaf *walk(
-	const struct pattern_node *node, struct view rest, const struct question *q)
+	const struct pattern_node *node, struct view rest, struct question *q)
 {
 	const struct pattern_leaf *found = NULL;
 	struct view below = rest, segment;
@@ -152,8 +105,14 @@ static const struct pattern_leaf *walk(
 	literal = table_find(&node->literals, segment, table_hash(segment));
 	if (literal)
 		found = walk(CONTAINER_OF(literal, struct pattern_node, link), below, q);
-	if (!found && node->named)
+	if (!found && node->named) {
+		/* No pattern has more of them, so no way down meets more. */
+		assert(q->n_named < PATTERN_PARAMS_MAX);
+		q->named[q->n_named++] = segment;
 		found = walk(node->named, below, q);
+		if (!found)
+			q->n_named--;
+	}
 	for (const struct pattern_glob *glob = node->globs; !found && glob;
 		glob = glob->next)
 		if (glob_covers(glob->text, segment))
@@ -183,16 +142,33 @@ static struct view host_name(const struct request *rq, char out[HOST_MAX])
 	return view_of(out, host.n);
 }
 
-const struct endpoint *limit_match(const struct config *c, const struct request *rq,
-	struct view path, struct view query)
+/* The names are in the order of the path, as the segments are. */
+static void capture(
+	const struct pattern_leaf *leaf, const struct question *q, struct captures *out)
 {
-	const struct question q = { request_param(rq, "REQUEST_METHOD"), query };
+	out->n = 0;
+	if (!leaf)
+		return;
+	assert(leaf->n_params == q->n_named);
+	for (; out->n < q->n_named; out->n++) {
+		out->list[out->n].name = leaf->param_names[out->n];
+		out->list[out->n].value = q->named[out->n];
+	}
+}
+
+const struct endpoint *limit_match(const struct config *c, const struct request *rq,
+	struct view path, struct view query, struct captures *captures)
+{
+	struct question q = { .method = request_param(rq, "REQUEST_METHOD"),
+		.query = query };
 	const struct pattern_index *ix = c->patterns;
 	const struct pattern_leaf *leaf = NULL;
 	struct table_node *node;
 	char host_bytes[HOST_MAX];
 	struct view host;
 
+	if (captures)
+		captures->n = 0;
 	if (!ix)
 		return NULL;
 	if (path.n && path.p[0] == '/')
@@ -203,5 +179,7 @@ const struct endpoint *limit_match(const struct config *c, const struct request 
 		leaf = walk(CONTAINER_OF(node, struct pattern_host, link)->root, path, &q);
 	if (!leaf && ix->any_host)
 		leaf = walk(ix->any_host, path, &q);
+	if (captures)
+		capture(leaf, &q, captures);
 	return leaf ? &c->endpoints[leaf->endpoint] : NULL;
 }

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "../client/make_request.h"
 #include "base/log.h"
 #include "limit/limit.h"
 
@@ -73,10 +74,9 @@ static struct section {
 	struct rule rules[TIERS_MAX][2];
 } site_section, endpoint_section;
 
-static const struct client alice = { .address = "192.0.2.7",
-	.network = "192.0.2.7",
-	.user = { "alice", 5 },
-	.plan = "default" };
+static const struct client alice = {
+	.address = "192.0.2.7", .network = "192.0.2.7", .user = "alice", .plan = "default"
+};
 static const struct client stranger = {
 	.address = "2001:db8::7", .network = "2001:db8::/64", .plan = "anonymous"
 };
@@ -85,9 +85,9 @@ static struct rule *add_rule(struct tier *t, enum rule_type type, uint64_t count
 {
 	struct rule *r = &t->rules[t->n_rules++];
 
-	*r = (struct rule){ .rate = { RATE_SLIDING_WINDOW, count, 60000000, count },
+	*r = (struct rule){ .rate = { RATE_SLIDING_WINDOW, count, 60000000, count, 0 },
 		.type = type,
-		.cost = 1,
+		.cost = { COST_FIXED, 1, NULL, 1, 1 },
 		.key = empty };
 	return r;
 }
@@ -134,7 +134,9 @@ static void setup(void)
 	decision.done = on_done;
 	fake.answer.by = DECIDED_BY_REDIS;
 	for (size_t i = 0; i < TIERS_MAX; i++)
-		fake.views[i] = (struct rate_view){ true, 10 + i, 0, 1000 };
+		fake.views[i] = (struct rate_view){
+			.admitted = true, .remaining = 10 + i, .reset_us = 1000
+		};
 }
 
 static void teardown(void)
@@ -147,16 +149,18 @@ TestSuite(decide, .init = setup, .fini = teardown);
 /* One decision; returns the verdict. */
 static const struct verdict *decide(const struct endpoint *e, const struct client *client)
 {
+	struct limit_subject about = { .endpoint = e, .client = client };
 	int before = done_calls;
 
-	limit_decide(&decision, NULL, &config, e, client);
+	limit_decide(&decision, NULL, &config, &about);
 	cr_assert_eq(done_calls, before + !fake.later, "done is called once");
 	return &decision.verdict;
 }
 
 static void refuse(size_t tier, int64_t wait_us)
 {
-	fake.views[tier] = (struct rate_view){ false, 0, wait_us, 2 * wait_us };
+	fake.views[tier] = (struct rate_view){ .wait_us = wait_us,
+		.reset_us = 2 * wait_us };
 }
 
 Test(decide, the_site_is_asked_first_then_the_endpoint_in_one_question)
@@ -171,7 +175,7 @@ Test(decide, the_site_is_asked_first_then_the_endpoint_in_one_question)
 	const struct verdict *v;
 
 	at_endpoint(sw60s, RULE_USER, 5);
-	at_endpoint(sw60s, RULE_IP, 100)->cost = 3;
+	at_endpoint(sw60s, RULE_IP, 100)->cost.fixed = 3;
 	at_endpoint(tb60s, RULE_GLOBAL, 300);
 	at_site(sw60s, RULE_GLOBAL, 1000);
 	at_site(sw1h, RULE_IP, 600);
@@ -239,7 +243,7 @@ Test(decide, the_plan_chooses_the_rule)
 	rule->counting = COUNT_UNLIMITED;
 	also(RULE_IP, 9);
 
-	customer.plan = paid;
+	memcpy(customer.plan, "paid", 5);
 	decide(&endpoint, &customer);
 	cr_assert_eq(fake.n_tiers, 2);
 	cr_expect_eq(fake.tiers[0].rate->count, 60);
@@ -410,7 +414,7 @@ Test(decide, the_total_of_the_fallback_can_be_the_one_that_refuses)
 
 	fake.answer.by = DECIDED_BY_FALLBACK;
 	fake.answer.over_total = true;
-	fake.answer.total = (struct rate_view){ false, 0, 2000, 1000000 };
+	fake.answer.total = (struct rate_view){ .wait_us = 2000, .reset_us = 1000000 };
 	v = decide(&endpoint, &alice);
 	cr_assert_eq(v->outcome, OUTCOME_REFUSED);
 	cr_assert_eq(v->by, DECIDED_BY_FALLBACK);
@@ -463,12 +467,13 @@ Test(decide, a_store_that_cannot_count_is_answered_by_policy)
 		{ ON_ERROR_OPEN, false, false, MODE_ENFORCE, OUTCOME_PASS },
 	};
 
-	at_endpoint(sw60s, RULE_USER, 5);
+	struct rule *rule = at_endpoint(sw60s, RULE_USER, 5);
+
 	fake.answer.by = DECIDED_BY_FALLBACK;
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		const struct verdict *v;
 
-		config.fallback.policy = rows[i].policy;
+		rule->on_error = rows[i].policy;
 		config.server.mode = rows[i].mode;
 		fake.answer.failed = rows[i].failed;
 		fake.answer.closed = rows[i].closed;
@@ -491,6 +496,143 @@ Test(decide, the_local_table_refuses_like_any_store)
 	cr_expect_eq(v->outcome, OUTCOME_REFUSED);
 	cr_expect_eq(v->by, DECIDED_BY_FALLBACK);
 	cr_expect_eq(v->worst, &v->tiers[0]);
+}
+
+Test(decide, each_rule_says_what_holds_while_the_store_is_silent)
+{
+	struct rule *shadow;
+	const struct verdict *v;
+
+	at_endpoint(sw60s, RULE_USER, 5)->on_error = ON_ERROR_OPEN;
+	at_endpoint(sw60s, RULE_IP, 5)->on_error = ON_ERROR_LOCAL;
+	shadow = at_endpoint(tb60s, RULE_IP, 5);
+	shadow->on_error = ON_ERROR_CLOSED;
+	shadow->mode = MODE_SHADOW;
+	fake.answer.by = DECIDED_BY_FALLBACK;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(fake.tiers[0].on_error, ON_ERROR_OPEN);
+	cr_expect_eq(fake.tiers[1].on_error, ON_ERROR_LOCAL);
+	cr_expect_eq(fake.tiers[2].on_error, ON_ERROR_CLOSED);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	cr_expect_eq(v->n_tiers, 3, "local counted");
+
+	/* Memory ran out: closed in shadow refuses nobody, elsewhere it does. */
+	fake.answer.failed = true;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	shadow->mode = MODE_ENFORCE;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_UNAVAILABLE);
+}
+
+Test(decide, a_tier_that_nobody_looked_at_has_nothing_to_tell)
+{
+	const struct verdict *v;
+
+	at_endpoint(sw60s, RULE_USER, 5);
+	at_endpoint(sw60s, RULE_IP, 5);
+	at_endpoint(tb60s, RULE_IP, 5);
+	fake.views[0] = (struct rate_view){ .unknown = true };
+	fake.views[2] = (struct rate_view){ .unknown = true };
+	refuse(1, 3000000);
+	v = decide(&endpoint, &alice);
+	cr_assert_eq(v->outcome, OUTCOME_REFUSED);
+	cr_assert_eq(v->n_tiers, 1);
+	cr_expect_eq(v->tiers[0].tier, &endpoint.tiers.list[1]);
+	cr_expect_eq(v->worst, &v->tiers[0]);
+	cr_expect_eq(v->wait_us, 3000000);
+}
+
+Test(decide, a_request_is_held_for_the_longest_of_its_queues)
+{
+	const struct verdict *v;
+
+	at_endpoint(sw60s, RULE_USER, 5);
+	at_endpoint(sw1h, RULE_USER, 5);
+	at_endpoint(tb60s, RULE_USER, 5)->mode = MODE_SHADOW;
+	at_endpoint(sw60s, RULE_IP, 5);
+	fake.views[0].hold_us = 20000;
+	fake.views[1].hold_us = 70000;
+	fake.views[2].hold_us = 900000;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+	cr_expect_eq(v->hold_us, 70000, "a queue in shadow holds nobody");
+
+	refuse(3, 1000000);
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_REFUSED);
+	cr_expect_eq(v->hold_us, 0, "who is refused waits for nothing");
+
+	fake.views[3].admitted = true;
+	config.server.mode = MODE_SHADOW;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->hold_us, 0);
+}
+
+Test(decide, what_can_never_fit_is_told_and_not_asked)
+{
+	const struct verdict *v;
+	struct rule *small;
+
+	at_endpoint(sw60s, RULE_USER, 50);
+	small = at_endpoint(sw60s, RULE_IP, 5);
+	small->cost.fixed = 6;
+	v = decide(&endpoint, &alice);
+	cr_assert_eq(v->outcome, OUTCOME_NEVER);
+	cr_expect_eq(fake.asked, 0);
+	cr_assert_eq(v->n_tiers, 1);
+	cr_expect_eq(v->worst, &v->tiers[0]);
+	cr_expect_eq(v->worst->tier, &endpoint.tiers.list[1]);
+	cr_expect_eq(v->wait_us, 0);
+
+	small->cost.fixed = 5;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS, "exactly the capacity fits");
+	small->cost.fixed = 6;
+	small->mode = MODE_SHADOW;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS, "shadow changes no outcome");
+}
+
+Test(decide, a_custom_rule_counts_by_what_its_key_finds)
+{
+	static char template[] = "{header:X-Tenant}:{user}", tenant[] = "HTTP_X_TENANT",
+		    colon[] = ":";
+	static struct key_piece pieces[] = { { PIECE_HEADER, tenant },
+		{ PIECE_TEXT, colon }, { PIECE_USER, NULL } };
+	struct limit_subject about = { .endpoint = &endpoint, .client = &alice };
+	struct request rq;
+	struct rule *rule;
+
+	for (int site = 0; site < 2; site++) {
+		rule = site ? at_site(sw60s, RULE_CUSTOM, 5)
+			    : at_endpoint(sw60s, RULE_CUSTOM, 5);
+		rule->key = template;
+		rule->pieces = pieces;
+		rule->n_pieces = COUNT_OF(pieces);
+	}
+	memcpy(config.site.list[0].way, "sw-12ab", 8);
+	make_request(&rq, "HTTP_X_TENANT", "acme:co", NULL);
+	about.request = &rq;
+	limit_decide(&decision, NULL, &config, &about);
+	cr_assert_eq(fake.n_tiers, 2);
+	cr_expect_str_eq(fake.keys[0], "rate:custom:{acme%3Aco:alice}:*:sw60s/sw-12ab");
+	cr_expect_str_eq(fake.keys[1], "rate:custom:{acme%3Aco:alice}:login:sw60s");
+	request_release(&rq);
+}
+
+Test(decide, two_tiers_of_one_key_take_the_larger_cost_as_far_as_it_fits)
+{
+	at_endpoint(sw60s, RULE_IP, 7)->cost.fixed = 2;
+	at_endpoint(sw60s, RULE_IP, 50)->cost.fixed = 5;
+	endpoint.tiers.list[1].rules[0].key = login;
+	decide(&endpoint, &alice);
+	cr_assert_eq(fake.n_tiers, 1);
+	cr_expect_eq(fake.tiers[0].rate->count, 7);
+	cr_expect_eq(fake.tiers[0].cost, 5);
+	endpoint.tiers.list[1].rules[0].cost.fixed = 20;
+	decide(&endpoint, &alice);
+	cr_expect_eq(fake.tiers[0].cost, 7);
 }
 
 Test(decide, an_answer_may_come_later_or_not_at_all)
@@ -532,7 +674,9 @@ Test(decide, the_decision_may_be_gone_when_done_returns)
 		fake.answer.failed = i == 2;
 		if (i == 3)
 			rule->counting = COUNT_NONE;
-		limit_decide(d, NULL, &config, i == 1 ? NULL : &endpoint, &alice);
+		limit_decide(d, NULL, &config,
+			&(struct limit_subject){
+				.endpoint = i == 1 ? NULL : &endpoint, .client = &alice });
 	}
 	cr_assert_eq(done_calls, 4);
 }

@@ -3,6 +3,7 @@
 
 #include "base/table.h"
 #include "limit/keys.h"
+#include "limit/said.h"
 
 #define LONG_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -13,7 +14,7 @@ Test(keys, keys_look_as_documented)
 {
 	static const struct {
 		enum rule_type type;
-		const char *user, *address, *place, *rule, *key;
+		const char *user, *address, *place, *rule, *key, *way;
 	} rows[] = {
 		{ RULE_USER, "alice", "192.0.2.7", "login", "sw60s",
 			"rate:user:{alice}:login:sw60s" },
@@ -47,11 +48,21 @@ Test(keys, keys_look_as_documented)
 			"rate:user:{" LONG_65_HASH "}:login:sw60s" },
 		{ RULE_USER, "sha256/abc", "192.0.2.7", "login", "sw60s",
 			"rate:user:{sha256%2Fabc}:login:sw60s" },
+		/* A name says how it counts. */
+		{ RULE_IP, "", "192.0.2.7", "login", "quota",
+			"rate:ip:{192.0.2.7}:login:quota/sw", "sw" },
+		{ RULE_GLOBAL, "", "192.0.2.7", NULL, "quota/tb",
+			"rate:global:{*}:quota%2Ftb/tb", "tb" },
+		{ RULE_CUSTOM, "alice", "192.0.2.7", "login", "sw60s-1f0a9b7c",
+			"rate:custom:{acme:%2F}:login:sw60s-1f0a9b7c", "" },
+		{ RULE_CUSTOM, "", "192.0.2.7", NULL, "each",
+			"rate:custom:{acme:%2F}:*:each/fw-1f0a9b7c", "fw-1f0a9b7c" },
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct key_parts parts = { rows[i].type, view_str(rows[i].user),
-			view_str(rows[i].address), rows[i].place, rows[i].rule };
+			view_str(rows[i].address), VIEW("acme:%2F"), rows[i].place,
+			rows[i].rule, rows[i].way };
 		struct buf out = { 0 };
 
 		key_put(&out, "rate", &parts);
@@ -100,13 +111,49 @@ static void draw(struct part *part, bool printable)
 	}
 }
 
+/* The templates of custom keys: how values and text follow one another. */
+static char na[] = "a", nb[] = "b", nc[] = "c", colon[] = ":", x[] = "x", dash[] = "-";
+static struct key_piece one[] = { { PIECE_PATH, na } },
+			two[] = { { PIECE_PATH, na }, { PIECE_PATH, nb } },
+			parted[] = { { PIECE_PATH, na }, { PIECE_TEXT, colon },
+				{ PIECE_PATH, nb } },
+			swapped[] = { { PIECE_TEXT, x }, { PIECE_PATH, nb },
+				{ PIECE_TEXT, dash }, { PIECE_PATH, na } },
+			three[] = { { PIECE_PATH, na }, { PIECE_PATH, nb },
+				{ PIECE_PATH, nc } },
+			mixed[] = { { PIECE_PATH, na }, { PIECE_TEXT, x },
+				{ PIECE_PATH, nb }, { PIECE_TEXT, colon },
+				{ PIECE_PATH, nc }, { PIECE_TEXT, colon } };
+static const struct template
+{
+	struct key_piece *pieces;
+	size_t n, n_values;
+	const char *way; /* with its hash */
+}
+templates[] = {
+	{ one, COUNT_OF(one), 1, "sw-00000001" },
+	{ two, COUNT_OF(two), 2, "sw-00000002" },
+	{ parted, COUNT_OF(parted), 2, "sw-00000003" },
+	{ swapped, COUNT_OF(swapped), 2, "sw-00000004" },
+	{ three, COUNT_OF(three), 3, "sw-00000005" },
+	{ mixed, COUNT_OF(mixed), 3, "sw-00000006" },
+};
+
 struct tuple {
 	struct table_node by_key, by_parts;
-	struct part user, address, place, rule;
+	struct part user, address, place, rule, values[3];
 	enum rule_type type;
+	const struct template *template;
+	const char *way;
 	bool everywhere;
 	struct buf key, parts;
 };
+
+static void spell_part(struct buf *out, const struct part *part)
+{
+	buf_addf(out, " %zu ", part->n);
+	buf_add(out, view_of(part->p, part->n));
+}
 
 /* What a tuple is, spelled with lengths, so that it is unambiguous. Of the parts that do
  * not count for the type nothing is said. */
@@ -116,21 +163,36 @@ static void spell(struct tuple *t)
 								     : &t->address;
 
 	buf_addf(&t->parts, "%d %d ", (int)t->type, owner == &t->user);
-	if (t->type != RULE_GLOBAL) {
-		buf_addf(&t->parts, "%zu ", owner->n);
-		buf_add(&t->parts, view_of(owner->p, owner->n));
+	if (t->type == RULE_CUSTOM) {
+		for (size_t i = 0; i < t->template->n_values; i++)
+			spell_part(&t->parts, &t->values[i]);
+	} else if (t->type != RULE_GLOBAL) {
+		spell_part(&t->parts, owner);
 	}
-	if (!t->everywhere) {
-		buf_addf(&t->parts, " at %zu ", t->place.n);
-		buf_add(&t->parts, view_of(t->place.p, t->place.n));
-	}
-	buf_addf(&t->parts, " by %zu ", t->rule.n);
-	buf_add(&t->parts, view_of(t->rule.p, t->rule.n));
+	if (!t->everywhere)
+		spell_part(&t->parts, &t->place);
+	buf_addf(&t->parts, " by %s", t->way);
+	spell_part(&t->parts, &t->rule);
+}
+
+static void put_identity(const struct tuple *t, struct buf *out)
+{
+	static const struct client nobody;
+	struct rule rule = { .pieces = t->template->pieces, .n_pieces = t->template->n };
+	struct limit_subject about = { .client = &nobody,
+		.captures = { .list = { { na, view_of(t->values[0].p, t->values[0].n) },
+				      { nb, view_of(t->values[1].p, t->values[1].n) },
+				      { nc, view_of(t->values[2].p, t->values[2].n) } },
+			.n = 3 } };
+
+	said_identity(&about, &rule, out);
 }
 
 static struct tuple *draw_tuple(void)
 {
+	static const char *const ways[] = { "", "", "sw", "tb" };
 	struct tuple *t = calloc(1, sizeof(*t));
+	struct buf identity = { 0 };
 	struct key_parts parts;
 
 	cr_assert_not_null(t);
@@ -138,14 +200,23 @@ static struct tuple *draw_tuple(void)
 	draw(&t->address, false);
 	draw(&t->place, true);
 	draw(&t->rule, true);
-	t->type = (enum rule_type)pick(3);
+	t->type = (enum rule_type)pick(4);
+	t->way = ways[pick(COUNT_OF(ways))];
 	t->everywhere = pick(3) == 0;
+	if (t->type == RULE_CUSTOM) {
+		t->template = &templates[pick(COUNT_OF(templates))];
+		t->way = t->template->way;
+		for (size_t i = 0; i < COUNT_OF(t->values); i++)
+			draw(&t->values[i], false);
+		put_identity(t, &identity);
+	}
 	parts = (struct key_parts){ t->type, view_of(t->user.p, t->user.n),
-		view_of(t->address.p, t->address.n), t->everywhere ? NULL : t->place.p,
-		t->rule.p };
+		view_of(t->address.p, t->address.n), buf_view(&identity),
+		t->everywhere ? NULL : t->place.p, t->rule.p, t->way };
 	key_put(&t->key, "rate", &parts);
 	spell(t);
-	cr_assert(buf_ok(&t->key) && buf_ok(&t->parts));
+	cr_assert(buf_ok(&t->key) && buf_ok(&t->parts) && buf_ok(&identity));
+	buf_release(&identity);
 	t->by_key.key = buf_view(&t->key);
 	t->by_parts.key = buf_view(&t->parts);
 	return t;
@@ -185,7 +256,7 @@ Test(keys, no_two_tuples_share_a_key)
 		struct table_node *same_parts = find_or_add(&tuples, &t->by_parts);
 		struct table_node *same_key = find_or_add(&keys, &t->by_key);
 
-		cr_assert_leq(t->key.n, 4 * 3 * KEY_PART_MAX + 32);
+		cr_assert_leq(t->key.n, 5 * 3 * KEY_PART_MAX + 64);
 		cr_assert_eq(same_parts != NULL, same_key != NULL, "%.*s",
 			VIEW_ARG(buf_view(&t->key)));
 		if (!same_parts) {

@@ -1,4 +1,6 @@
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "../client/make_request.h"
 #include "config/pattern.h"
@@ -48,7 +50,7 @@ static const char *ask_rq(const struct site *s, const struct request *rq, const 
 	struct buf canonical = { 0 };
 
 	path_canonical(path, &canonical);
-	found = limit_match(&s->config, rq, buf_view(&canonical), query);
+	found = limit_match(&s->config, rq, buf_view(&canonical), query, NULL);
 	buf_release(&canonical);
 	return found ? found->name : "none";
 }
@@ -124,6 +126,110 @@ Test(match, the_most_specific_path_wins_whatever_the_order)
 				"%s met %s", rows[i].uri, ask(&s, "GET", "", rows[i].uri));
 		site_release(&s);
 	}
+}
+
+Test(match, what_a_name_stood_for_is_captured_in_the_order_of_the_path)
+{
+	static const char *const patterns[] = {
+		"* /{kind}/{id}/show",
+		"* /a/{only}/show/{more}/**",
+		"* /a/{x}/{y}/{z}",
+		"GET /{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/**",
+		"* /plain/**",
+	};
+	static const struct {
+		const char *uri;
+		const char *captured; /* "name=value name=value" */
+	} rows[] = {
+		{ "/users/7/show", "kind=users id=7" },
+		{ "/a/7/show", "kind=a id=7" },
+		{ "/a/7/show/b/c/d", "only=7 more=b" },
+		{ "/a//7/./show/%62/", "only=7 more=b" },
+		/* The branch that led nowhere leaves nothing behind. */
+		{ "/a/1/2/3", "x=1 y=2 z=3" },
+		{ "/a/%7B/}/=", "x={ y=} z==" },
+		{ "/1/2/3/4/5/6/7/8/9", "a=1 b=2 c=3 d=4 e=5 f=6 g=7 h=8" },
+		{ "/plain/1/2", "" },
+		{ "/1/2/3/4/5/6/7", "" },
+	};
+	struct request rq;
+	struct site s;
+
+	site_init(&s);
+	for (size_t i = 0; i < COUNT_OF(patterns); i++)
+		site_add(&s, patterns[i], NULL, NULL);
+	make_request(&rq, "REQUEST_METHOD", "GET", NULL);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct buf path = { 0 }, got = { 0 };
+		struct captures captures = { .n = 99 };
+
+		path_canonical(view_str(rows[i].uri), &path);
+		limit_match(&s.config, &rq, buf_view(&path), VIEW(""), &captures);
+		cr_assert_leq(captures.n, PATTERN_PARAMS_MAX);
+		for (size_t j = 0; j < captures.n; j++)
+			buf_addf(&got, "%s%s=%.*s", j ? " " : "", captures.list[j].name,
+				VIEW_ARG(captures.list[j].value));
+		cr_expect_str_eq(buf_str(&got), rows[i].captured, "%s", rows[i].uri);
+		buf_release(&path);
+		buf_release(&got);
+	}
+	request_release(&rq);
+	site_release(&s);
+}
+
+/* Processor time for n look-ups in an index of that many endpoints, half of them literal
+ * and half with a name in the middle. */
+static double look_ups_take(size_t endpoints)
+{
+	struct config c = { .patterns = pattern_index_new(),
+		.endpoints = calloc(endpoints, sizeof(struct endpoint)) };
+	struct buf text = { 0 }, why = { 0 };
+	struct timespec from, to;
+	struct request rq;
+	size_t tie;
+
+	cr_assert_not_null(c.endpoints);
+	make_request(&rq, "REQUEST_METHOD", "POST", "HTTP_HOST", "www.example.org", NULL);
+	for (size_t i = 0; i < endpoints; i++) {
+		struct pattern_text one = { 0 };
+
+		buf_reset(&text);
+		buf_addf(&text,
+			i % 2 ? "GET,POST /api/v%zu/{id}/submit"
+			      : "POST /site/page%zu/submit",
+			i);
+		one.match = buf_str(&text);
+		cr_assert(
+			pattern_add(c.patterns, i, &one, &why, &tie), "%s", buf_str(&why));
+	}
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+	for (size_t i = 0; i < 100000; i++) {
+		size_t wanted = i * 7919 % endpoints;
+		char path[64];
+		int n = snprintf(path, sizeof(path),
+			wanted % 2 ? "/api/v%zu/77/submit" : "/site/page%zu/submit",
+			wanted);
+		const struct endpoint *found = limit_match(
+			&c, &rq, view_of(path, (size_t)n), VIEW("a=b"), NULL);
+
+		cr_assert_eq(found, &c.endpoints[wanted]);
+	}
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+	request_release(&rq);
+	buf_release(&text);
+	buf_release(&why);
+	pattern_index_free(c.patterns);
+	free(c.endpoints);
+	return (double)(to.tv_sec - from.tv_sec) +
+		(double)(to.tv_nsec - from.tv_nsec) / 1e9;
+}
+
+/* A search through all of them would take a thousand times as long. */
+Test(match, ten_thousand_endpoints_cost_a_request_no_more_than_ten, .timeout = 60)
+{
+	double few = look_ups_take(10), many = look_ups_take(10000);
+
+	cr_expect_lt(many, 10 * few, "%.3f s, and %.3f s with ten", many, few);
 }
 
 Test(match, a_star_stays_within_its_segment)
