@@ -43,6 +43,9 @@
 	COUNTER(requests_without_address,                                                \
 		"Requests without REMOTE_ADDR; all of them count as one client.")        \
 	COUNTER(decisions_redis, "Decisions made by Redis.")                             \
+	COUNTER(decisions_denied,                                                        \
+		"Refusals of Redis that were repeated, within a second or so, "          \
+		"without asking it again.")                                              \
 	COUNTER(decisions_memory, "Decisions made by the memory store.")                 \
 	COUNTER(decisions_fallback,                                                      \
 		"Decisions made by the local table because Redis did not "               \

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
+#include "store/denied.h"
 #include "store/memory.h"
 #include "store/redis.h"
 
@@ -12,6 +13,7 @@
  * process has one type of store. */
 struct store_shared {
 	struct memory *table;
+	struct denied *denied;
 	pthread_mutex_t lock; /* guards total, and that it is charged with the tiers */
 	struct rate_state total;
 	struct rate total_rate; /* fixed */
@@ -30,12 +32,13 @@ struct store_shared *store_shared_new(const struct config *c)
 	if (!s)
 		return NULL;
 	s->table = memory_new(c->store.memory);
-	if (!s->table) {
-		free(s);
-		return NULL;
-	}
+	s->denied = denied_new();
 	s->total_rate = c->fallback.rate;
 	pthread_mutex_init(&s->lock, NULL);
+	if (!s->table || !s->denied) {
+		store_shared_free(s);
+		return NULL;
+	}
 	return s;
 }
 
@@ -44,9 +47,15 @@ void store_shared_free(struct store_shared *s)
 	if (!s)
 		return;
 	memory_free(s->table);
+	denied_free(s->denied);
 	rate_state_release(&s->total, s->total_rate.algorithm);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
+}
+
+void store_forget_denied(struct store_shared *s)
+{
+	denied_clear(s->denied);
 }
 
 /*
@@ -67,22 +76,35 @@ static struct rate share_of(const struct rate *rate, uint64_t instances)
 	return share;
 }
 
-/* Asks the table, at now_us. A cost over the share counts as the whole share. */
+/* Nobody looked at it. */
+static const struct rate_view unknown = { .admitted = true, .unknown = true };
+
+/* Asks the table, at now_us, for the tiers that count locally. A cost over the share
+ * counts as the whole share. */
 static bool take_share(struct store *s, struct take *t, int64_t now_us)
 {
 	uint64_t instances = s->config->fallback.instances;
 	struct take_tier tiers[TIERS_MAX];
+	struct rate_view views[TIERS_MAX];
 	struct rate shares[TIERS_MAX];
+	size_t n = 0;
 
 	for (size_t i = 0; i < t->n_tiers; i++) {
-		tiers[i] = t->tiers[i];
-		shares[i] = share_of(t->tiers[i].rate, instances ? instances : 1);
-		tiers[i].rate = &shares[i];
-		if (tiers[i].cost > shares[i].burst)
-			tiers[i].cost = shares[i].burst;
+		if (t->tiers[i].on_error != ON_ERROR_LOCAL)
+			continue;
+		tiers[n] = t->tiers[i];
+		shares[n] = share_of(t->tiers[i].rate, instances ? instances : 1);
+		tiers[n].rate = &shares[n];
+		if (tiers[n].cost > shares[n].burst)
+			tiers[n].cost = shares[n].burst;
+		n++;
 	}
-	return memory_take(
-		s->shared->table, tiers, t->n_tiers, now_us, &t->admitted, t->views);
+	if (!memory_take(s->shared->table, tiers, n, now_us, &t->admitted, views))
+		return false;
+	n = 0;
+	for (size_t i = 0; i < t->n_tiers; i++)
+		t->views[i] = t->tiers[i].on_error == ON_ERROR_LOCAL ? views[n++] : unknown;
+	return true;
 }
 
 /* The tiers and the total are charged together or not at all. */
@@ -98,7 +120,7 @@ static void take_local(struct store *s, struct take *t)
 	if (!t->total.admitted) {
 		t->over_total = true;
 		for (size_t i = 0; i < t->n_tiers; i++)
-			t->views[i].admitted = true;
+			t->views[i] = unknown;
 		goto out;
 	}
 	counted = take_share(s, t, now_us);
@@ -115,17 +137,34 @@ out:
 static void take_open(struct take *t)
 {
 	t->admitted = true;
-	for (size_t i = 0; i < t->n_tiers; i++) {
-		t->views[i].admitted = true;
-		t->views[i].remaining = t->tiers[i].rate->burst;
-	}
+	for (size_t i = 0; i < t->n_tiers; i++)
+		t->views[i] = unknown;
 }
 
-/* Redis does not say: the policy does. */
+/* Of what the tiers say about a silent Redis, the strictest: closed, local, open. Those in
+ * shadow have no say, unless there are no others. */
+static enum on_error strictest(const struct take *t)
+{
+	static const unsigned strict[] = {
+		[ON_ERROR_OPEN] = 0, [ON_ERROR_LOCAL] = 1, [ON_ERROR_CLOSED] = 2
+	};
+	enum on_error worst = ON_ERROR_OPEN;
+	bool enforces = false;
+
+	for (size_t i = 0; i < t->n_tiers; i++)
+		enforces = enforces || !t->tiers[i].shadow;
+	for (size_t i = 0; i < t->n_tiers; i++)
+		if ((!enforces || !t->tiers[i].shadow) &&
+			strict[t->tiers[i].on_error] > strict[worst])
+			worst = t->tiers[i].on_error;
+	return worst;
+}
+
+/* Redis does not say: the rules do. */
 static void take_by_policy(struct store *s, struct take *t)
 {
 	t->by = DECIDED_BY_FALLBACK;
-	switch (s->config->fallback.policy) {
+	switch (strictest(t)) {
 	case ON_ERROR_LOCAL: take_local(s, t); break;
 	case ON_ERROR_OPEN: take_open(t); break;
 	case ON_ERROR_CLOSED: t->closed = true; break;
@@ -151,12 +190,57 @@ static void take_memory(struct store *s, struct take *t)
  * With Redis
  */
 
+/* Whether it has just refused one of the tiers: those that have been refused have then a
+ * view, the others are unknown. If that was too long ago, one question is let through. */
+static bool take_denied(struct store *s, struct take *t)
+{
+	struct denied *d = s->shared->denied;
+	const int64_t now_us = t->asked_us;
+	bool probe[TIERS_MAX] = { false }, refused = false;
+
+	for (size_t i = 0; i < t->n_tiers; i++) {
+		enum denied_says says = DENIED_UNKNOWN;
+
+		t->views[i] = unknown;
+		if (!t->tiers[i].shadow)
+			says = denied_look(d, &t->tiers[i], now_us, &t->views[i]);
+		refused = refused || says == DENIED_REFUSES;
+		probe[i] = says == DENIED_PROBE;
+	}
+	for (size_t i = 0; i < t->n_tiers && !refused; i++) {
+		if (!probe[i])
+			continue;
+		if (denied_probe(d, &t->tiers[i], now_us, &t->views[i]) == DENIED_REFUSES)
+			refused = true;
+		t->probes = true;
+	}
+	return refused;
+}
+
+/* What Redis has said is remembered as far as it refuses. */
+static void note_denied(struct store *s, const struct take *t)
+{
+	for (size_t i = 0; i < t->n_tiers; i++) {
+		if (t->tiers[i].shadow)
+			continue;
+		if (!t->views[i].admitted)
+			denied_note(s->shared->denied, &t->tiers[i], &t->views[i],
+				t->asked_us, t->epoch);
+		else if (t->probes)
+			denied_drop(s->shared->denied, &t->tiers[i]);
+	}
+}
+
 static void on_answered(void *owner, struct take *t, bool counted)
 {
+	struct store *s = owner;
+
 	if (!counted) {
-		take_by_policy(owner, t);
+		take_by_policy(s, t);
 		return;
 	}
+	if (!t->admitted || t->probes)
+		note_denied(s, t);
 	t->by = DECIDED_BY_REDIS;
 	count_one(COUNT_decisions_redis);
 	t->done(t);
@@ -203,20 +287,35 @@ void store_close(struct store *s)
 		on_closed(s);
 }
 
+static void take_redis(struct store *s, struct take *t)
+{
+	t->asked_us = clock_mono_us();
+	t->epoch = denied_epoch(s->shared->denied);
+	if (take_denied(s, t)) {
+		t->by = DECIDED_BY_REDIS;
+		count_one(COUNT_decisions_denied);
+		t->done(t);
+		return;
+	}
+	memset(t->views, 0, sizeof(t->views));
+	if (!redis_take(s->redis, t))
+		take_by_policy(s, t);
+}
+
 /* The breaker that all workers share belongs between these two lines of thought: is
  * Redis to be asked at all, and if not, what does policy say. For now each worker
  * knows for itself, from its own connection. */
 void store_take(struct store *s, struct take *t)
 {
 	t->by = DECIDED_BY_NONE;
-	t->admitted = t->failed = t->closed = t->over_total = false;
+	t->admitted = t->failed = t->closed = t->over_total = t->probes = false;
 	memset(t->views, 0, sizeof(t->views));
 	memset(&t->total, 0, sizeof(t->total));
 	t->link = NULL;
 	if (!s->redis)
 		take_memory(s, t);
-	else if (!redis_take(s->redis, t))
-		take_by_policy(s, t);
+	else
+		take_redis(s, t);
 }
 
 void store_cancel(struct take *t)

@@ -4,7 +4,8 @@
  * One question is one decision: all tiers of a request, looked at together and
  * charged together or not at all. Redis answers later, memory at once; when Redis
  * is silent the local table answers in its place, so every question is answered
- * within store.timeout.
+ * within store.timeout. What Redis has just refused is refused here for up to a second
+ * without asking it again (store/denied.h).
  *
  * struct store belongs to one worker and its loop. struct store_shared belongs to
  * the process and is locked inside.
@@ -24,6 +25,7 @@ struct take_tier {
 	const struct rate *rate;
 	uint64_t cost;
 	bool shadow; /* changes no outcome; charged only when it admits and all pass */
+	enum on_error on_error; /* when Redis is silent; fallback.policy is not looked at */
 };
 
 /* One question; lives inside the caller's own structure. */
@@ -33,19 +35,23 @@ struct take {
 	size_t n_tiers;               /* 1 to TIERS_MAX */
 	void (*done)(struct take *t); /* once; may come before store_take() returns */
 
-	/* The answer, valid in done and after it. */
+	/* The answer, valid in done and after it. A view that is unknown says nothing but
+	 * that its tier did not refuse: it was not looked at. */
 	enum decided_by by;
 	bool admitted; /* every enforcing tier admitted; all that admitted are charged */
 	bool failed;   /* nobody could count it (memory ran out): by is FALLBACK */
-	bool closed;   /* Redis did not answer and the policy is to refuse: nobody decided,
-			* views are empty, by is FALLBACK */
+	bool closed; /* Redis did not answer and an enforcing tier is to refuse then: nobody
+			* decided, views are empty, by is FALLBACK */
 	struct rate_view views[TIERS_MAX]; /* one per tier, in order */
-	bool over_total; /* refused by fallback.rate, and no tier was asked: views say
-			  * admitted with nothing left; total says for how long */
+	bool over_total; /* refused by fallback.rate, and no tier was asked: views are
+			  * unknown; total says for how long */
 	struct rate_view total;
 
 	/* Private to the store. */
 	struct take **link; /* the one pointer the store has to this, or NULL */
+	int64_t asked_us;
+	uint64_t epoch; /* of the refusals remembered, when it was asked */
+	bool probes;    /* asks again what is remembered as refused */
 };
 
 struct store_shared;
@@ -54,6 +60,9 @@ struct store;
 /* Tables and locks of the process. NULL when memory is out. */
 struct store_shared *store_shared_new(const struct config *c);
 void store_shared_free(struct store_shared *s);
+/* Forgets what Redis has refused: after counts were reset, or rules were read anew. What
+ * is being asked at that moment is not remembered either. Any thread. */
+void store_forget_denied(struct store_shared *s);
 
 /* A worker's store on its loop; starts connecting. It keeps a reference to c. */
 struct store *store_new(uv_loop_t *loop, struct config *c, struct store_shared *shared);

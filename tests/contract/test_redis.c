@@ -189,21 +189,23 @@ static const struct fault faults[] = {
 		"CROSSSLOT" },
 	{ "busy", "-BUSY Redis is busy running a script.\r\n", false, "BUSY" },
 	{ "too few elements", "*3\r\n:1\r\n:1\r\n:5\r\n", false, "not the reply" },
-	{ "too many elements", "*6\r\n:1\r\n:1\r\n:5\r\n:0\r\n:1\r\n:1\r\n", false,
+	{ "too many elements", "*7\r\n:1\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:1\r\n", false,
 		"not the reply" },
 	{ "no elements", "*0\r\n", false, "not the reply" },
 	{ "nil", "*-1\r\n", false, "not the reply" },
 	{ "status", "+OK\r\n", false, "not the reply" },
 	{ "number", ":1\r\n", false, "not the reply" },
-	{ "strings", "*5\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\n0\r\n$1\r\n1\r\n", false,
+	{ "strings",
+		"*6\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n0\r\n",
+		false, "not the reply" },
+	{ "negative", "*6\r\n:1\r\n:1\r\n:-5\r\n:0\r\n:1\r\n:0\r\n", false,
 		"not the reply" },
-	{ "negative", "*5\r\n:1\r\n:1\r\n:-5\r\n:0\r\n:1\r\n", false, "not the reply" },
 	{ "another protocol", "HTTP/1.1 400 Bad Request\r\n\r\n", false, "Protocol error" },
 	{ "nonsense lengths", "$-7\r\n", false, "" },
 	{ "deep", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
 		false, "" },
 	{ "closed", NULL, true, "closed the connection" },
-	{ "closed half-way", "*5\r\n:1\r\n:1\r\n:", true, "closed the connection" },
+	{ "closed half-way", "*6\r\n:1\r\n:1\r\n:", true, "closed the connection" },
 	{ "one too many", COUNTED("5") COUNTED("6") COUNTED("6") COUNTED("66"), false, "" },
 };
 
@@ -752,26 +754,97 @@ Test(redis, everything_local_stays_under_the_total)
 	asker_stop(&a);
 }
 
-Test(redis, the_policy_open_lets_pass_and_closed_says_that_nobody_decided)
+/* Two tiers of one question. */
+struct pair {
+	struct question q;
+	struct rate rates[2];
+	struct take_tier tiers[2];
+};
+
+static void pair_init(struct pair *p, struct asker *a)
+{
+	question_init(&p->q, a, "rate:test:a", 2);
+	for (unsigned i = 0; i < 2; i++) {
+		p->rates[i] = p->q.rate;
+		p->tiers[i] = p->q.tier;
+		p->tiers[i].rate = &p->rates[i];
+	}
+	p->tiers[1].key = VIEW("rate:test:b");
+	p->q.take.tiers = p->tiers;
+	p->q.take.n_tiers = 2;
+}
+
+Test(redis, a_tier_may_be_open_or_closed_while_nobody_counts)
 {
 	struct question q;
 	struct asker a;
 
 	refuse_connections(&a);
-	a.config->fallback.policy = ON_ERROR_OPEN;
 	question_init(&q, &a, "rate:test:a", 2);
+	q.tier.on_error = ON_ERROR_OPEN;
 	for (unsigned i = 0; i < 5; i++) {
 		ask(&q);
 		cr_assert(q.take.admitted && !q.take.closed);
-		cr_assert(q.take.views[0].admitted);
-		cr_assert_eq(q.take.views[0].remaining, 2);
+		cr_assert(q.take.views[0].admitted && q.take.views[0].unknown);
 	}
-	a.config->fallback.policy = ON_ERROR_CLOSED;
+	q.tier.on_error = ON_ERROR_CLOSED;
 	ask(&q);
 	cr_assert(
 		!q.take.admitted && q.take.closed && !q.take.failed && !q.take.over_total);
 	cr_assert_eq(q.take.by, DECIDED_BY_FALLBACK);
 	asker_stop(&a);
+}
+
+/* Rows: what each of two tiers says, whether it is a shadow; what comes of it. A tier that
+ * counts locally has room for two. */
+Test(redis, of_tiers_that_differ_about_a_silent_redis_the_strictest_holds)
+{
+	static const struct {
+		enum on_error on_error[2];
+		bool shadow[2];
+		bool closed;
+		unsigned passed; /* of four */
+		bool unknown[2]; /* of the first */
+	} rows[] = {
+		{ { ON_ERROR_OPEN, ON_ERROR_OPEN }, { 0 }, false, 4, { true, true } },
+		{ { ON_ERROR_OPEN, ON_ERROR_LOCAL }, { 0 }, false, 2, { true, false } },
+		{ { ON_ERROR_LOCAL, ON_ERROR_OPEN }, { 0 }, false, 2, { false, true } },
+		{ { ON_ERROR_LOCAL, ON_ERROR_LOCAL }, { 0 }, false, 2, { false, false } },
+		{ { ON_ERROR_CLOSED, ON_ERROR_OPEN }, { 0 }, true, 0, { false, false } },
+		{ { ON_ERROR_LOCAL, ON_ERROR_CLOSED }, { 0 }, true, 0, { false, false } },
+		/* A shadow has no say. */
+		{ { ON_ERROR_OPEN, ON_ERROR_CLOSED }, { false, true }, false, 4,
+			{ true, true } },
+		{ { ON_ERROR_LOCAL, ON_ERROR_CLOSED }, { false, true }, false, 2,
+			{ false, true } },
+		{ { ON_ERROR_LOCAL, ON_ERROR_LOCAL }, { false, true }, false, 2,
+			{ false, false } },
+		{ { ON_ERROR_OPEN, ON_ERROR_LOCAL }, { false, true }, false, 4,
+			{ true, true } },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		unsigned passed = 0;
+		struct pair p;
+		struct asker a;
+
+		refuse_connections(&a);
+		pair_init(&p, &a);
+		for (unsigned j = 0; j < 2; j++) {
+			p.tiers[j].on_error = rows[i].on_error[j];
+			p.tiers[j].shadow = rows[i].shadow[j];
+		}
+		for (unsigned n = 0; n < 4; n++) {
+			ask(&p.q);
+			cr_assert_eq(p.q.take.closed, rows[i].closed, "row %zu", i);
+			passed += p.q.take.admitted;
+			for (unsigned j = 0; j < 2; j++)
+				cr_assert_eq(p.q.take.views[j].unknown, rows[i].unknown[j],
+					"row %zu", i);
+		}
+		cr_assert_eq(passed, rows[i].passed, "row %zu: %u", i, passed);
+		asker_stop(&a);
+	}
 }
 
 /*

@@ -321,3 +321,178 @@ Test(redis_live, a_refused_tcp_connection_is_noticed_at_once)
 	cr_assert(down_because(&a, "refused"), "%s", store_state(a.store));
 	asker_stop(&a);
 }
+
+/*
+ * What has been refused is not asked again
+ */
+
+static long long decisions_there(const struct redis *r)
+{
+	const char *at = strstr(
+		redis_run(r, "INFO commandstats"), "cmdstat_evalsha:calls=");
+
+	return at ? atoll(at + strlen("cmdstat_evalsha:calls=")) : 0;
+}
+
+Test(redis_live, a_flood_of_refusals_costs_redis_two_commands_a_second)
+{
+	enum {
+		AT_ONCE = 64,
+		FLOOD = 100000,
+		LIMIT = 5
+	};
+	struct question *q = calloc(AT_ONCE, sizeof(*q));
+	unsigned asked[AT_ONCE] = { 0 }, passed = 0;
+	int64_t began_us, took_us;
+	struct redis *r;
+	struct asker a;
+	long long cost;
+
+	r = start_asking(&a);
+	cr_assert(q);
+	cr_assert(decided_by_redis_within(&a, PATIENCE_MS));
+	for (unsigned i = 0; i < AT_ONCE; i++)
+		question_init(&q[i], &a, "rate:test:a", LIMIT);
+	cost = decisions_there(r);
+	began_us = clock_mono_us();
+	for (unsigned i = 0; i < FLOOD; i++) {
+		struct question *one = &q[i % AT_ONCE];
+
+		cr_assert(RUN_UNTIL(&a, PATIENCE_MS, one->answers == asked[i % AT_ONCE]));
+		passed += one->answers && one->take.admitted;
+		ask(one);
+		asked[i % AT_ONCE]++;
+		/* Some seconds of it, so that refusals have to be renewed. */
+		if (i % 1000 == 0)
+			asker_run_a_little(&a), wait_a_little();
+		if (i % (FLOOD / 4) == 0)
+			RUN_UNTIL(&a, 700, false);
+	}
+	took_us = clock_mono_us() - began_us;
+	cost = decisions_there(r) - cost;
+	cr_assert_eq(passed, LIMIT);
+	cr_assert_leq(cost, AT_ONCE + 2 * (took_us / US_PER_S + 1), "%lld in %ld us", cost,
+		took_us);
+	cr_assert_geq(cost, LIMIT + took_us / US_PER_S / 2, "%lld: it is never asked again",
+		cost);
+	cr_assert_geq(counter_sum(COUNT_decisions_denied), FLOOD - 10 * AT_ONCE);
+	cr_assert_eq(q[0].take.by, DECIDED_BY_REDIS);
+	cr_assert(!q[0].take.views[0].admitted && !q[0].take.views[0].unknown);
+	cr_assert_gt(q[0].take.views[0].wait_us, 10 * US_PER_S);
+	RUN_UNTIL(&a, 200, false);
+	asker_stop(&a);
+	free(q);
+}
+
+Test(redis_live, who_hammers_a_limit_gets_all_of_it)
+{
+	const int64_t window_us = 300 * US_PER_MS;
+	struct question q;
+	int64_t began_us, took_us;
+	unsigned passed = 0;
+	struct asker a;
+
+	start_asking(&a);
+	question_init(&q, &a, "rate:test:a", 2);
+	q.rate.window_us = window_us;
+	began_us = clock_mono_us();
+	do {
+		const unsigned before = q.answers;
+
+		ask(&q);
+		cr_assert(RUN_UNTIL(&a, PATIENCE_MS, q.answers > before));
+		passed += q.take.admitted;
+		took_us = clock_mono_us() - began_us;
+	} while (took_us < 10 * window_us);
+	cr_assert_leq(passed, 2 * (took_us / window_us + 1));
+	/* Each window may begin late by what this machine takes for an answer. */
+	cr_assert_geq(passed, 16, "%u in %ld us", passed, took_us);
+	cr_assert_gt(counter_sum(COUNT_decisions_denied), 100);
+	asker_stop(&a);
+}
+
+static void expect_by_redis(struct question *q, bool admitted)
+{
+	int64_t denied = counter_sum(COUNT_decisions_denied);
+	unsigned before = q->answers;
+
+	ask(q);
+	cr_assert(RUN_UNTIL(q->asker, PATIENCE_MS, q->answers > before));
+	cr_assert_eq(counter_sum(COUNT_decisions_denied), denied, "Redis was not asked");
+	cr_assert_eq(q->take.by, DECIDED_BY_REDIS);
+	cr_assert_eq(q->take.admitted, admitted);
+}
+
+static void expect_denied(struct question *q)
+{
+	int64_t denied = counter_sum(COUNT_decisions_denied);
+
+	ask(q);
+	cr_assert_eq(counter_sum(COUNT_decisions_denied), denied + 1);
+	cr_assert_eq(q->take.by, DECIDED_BY_REDIS);
+	cr_assert(!q->take.admitted && !q->take.failed && !q->take.closed);
+}
+
+Test(redis_live, a_changed_limit_a_reset_and_a_smaller_cost_are_asked_about_at_once)
+{
+	struct question q;
+	struct redis *r;
+	struct asker a;
+
+	r = start_asking(&a);
+	question_init(&q, &a, "rate:test:a", 3);
+	q.tier.cost = 2;
+	expect_by_redis(&q, true);
+	expect_by_redis(&q, false);
+	expect_denied(&q);
+	cr_assert_eq(q.take.views[0].remaining, 1);
+	q.tier.cost = 3;
+	expect_denied(&q);
+	q.tier.cost = 1;
+	expect_by_redis(&q, true);
+	expect_by_redis(&q, false);
+	expect_denied(&q);
+	/* Raised, lowered, and what it was. */
+	q.rate.count = q.rate.burst = 4;
+	expect_by_redis(&q, true);
+	q.rate.count = q.rate.burst = 2;
+	expect_by_redis(&q, false);
+	q.rate.count = q.rate.burst = 3;
+	expect_denied(&q);
+	/* A shadow refuses nobody. */
+	q.tier.shadow = true;
+	expect_by_redis(&q, true);
+	q.tier.shadow = false;
+	redis_run(r, "DEL rate:test:a");
+	store_forget_denied(a.shared);
+	expect_by_redis(&q, true);
+	asker_stop(&a);
+}
+
+Test(redis_live, only_the_tier_that_refused_is_named)
+{
+	struct rate wide;
+	struct take_tier tiers[2];
+	struct question q;
+	struct asker a;
+
+	start_asking(&a);
+	question_init(&q, &a, "rate:test:a", 1);
+	wide = q.rate;
+	wide.count = wide.burst = 10;
+	tiers[0] = (struct take_tier){
+		.key = VIEW("rate:test:b"), .rate = &wide, .cost = 1
+	};
+	tiers[1] = q.tier;
+	q.take.tiers = tiers;
+	q.take.n_tiers = 2;
+	expect_by_redis(&q, true);
+	expect_by_redis(&q, false);
+	cr_assert(q.take.views[0].admitted && !q.take.views[0].unknown);
+	cr_assert_eq(q.take.views[0].remaining, 9);
+	expect_denied(&q);
+	cr_assert(q.take.views[0].admitted && q.take.views[0].unknown);
+	cr_assert(!q.take.views[1].admitted && !q.take.views[1].unknown);
+	cr_assert_gt(q.take.views[1].wait_us, 0);
+	asker_stop(&a);
+}
