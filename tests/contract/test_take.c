@@ -36,6 +36,23 @@ static struct rate bucket(uint64_t count, int64_t window_us, uint64_t burst)
 	return (struct rate){ RATE_TOKEN_BUCKET, count, window_us, burst };
 }
 
+static const char *const names[] = {
+	[RATE_SLIDING_WINDOW] = "sliding window",
+	[RATE_TOKEN_BUCKET] = "token bucket",
+	[RATE_FIXED_WINDOW] = "fixed window",
+	[RATE_SLIDING_COUNTER] = "sliding counter",
+	[RATE_LEAKY_BUCKET] = "leaky bucket",
+};
+
+#define ALGORITHMS 5
+
+/* Of any algorithm: as many at once as in a window. A queue is as patient as it is long. */
+static struct rate rate_of(unsigned algorithm, uint64_t count, int64_t window_us)
+{
+	return (struct rate){ (enum rate_algorithm)algorithm, count, window_us, count,
+		algorithm == RATE_LEAKY_BUCKET ? window_us : 0 };
+}
+
 static redisReply *run(const struct take_tier *tiers, size_t n, int64_t now_us)
 {
 	struct buf b = { 0 };
@@ -146,10 +163,9 @@ Test(take, the_whole_script_runs_without_being_loaded)
 	buf_release(&b);
 }
 
-/* Three tiers, of which one has a single event left and is asked for two. Each may be a
- * window (bit of mix clear) or a bucket, and may have been used before: not at all, a
- * little, or so much that a window is a ring. */
-static void refuse_one(unsigned mix, unsigned refuses, const unsigned *used)
+/* Three tiers, of which one has a single event left and is asked for two. Each may have
+ * been used before: not at all, a little, or so much that a window is a ring. */
+static void refuse_one(const unsigned *mix, unsigned refuses, const unsigned *used)
 {
 	struct rate rates[3];
 	struct take_tier tiers[3];
@@ -160,7 +176,7 @@ static void refuse_one(unsigned mix, unsigned refuses, const unsigned *used)
 	for (unsigned i = 0; i < 3; i++) {
 		static const char *const keys[] = { "a", "b", "c" };
 
-		rates[i] = mix >> i & 1 ? bucket(200, 100 * S, 200) : window(200, 100 * S);
+		rates[i] = rate_of(mix[i], 200, 100 * S);
 		tiers[i] = (struct take_tier){ view_str(keys[i]), &rates[i], 1, false };
 		if (used[i])
 			cr_assert(take_one(keys[i], rates[i], used[i], NOW, views));
@@ -173,8 +189,9 @@ static void refuse_one(unsigned mix, unsigned refuses, const unsigned *used)
 	for (unsigned i = 0; i < 3; i++) {
 		cr_assert_eq(views[i].admitted, i != refuses);
 		cr_assert(unchanged(tiers[i].key, before[i]),
-			"mix %u, used %u %u %u: tier %u refused, tier %u changed", mix,
-			used[0], used[1], used[2], refuses, i);
+			"%s, %s, %s, used %u %u %u: tier %u refused, tier %u changed",
+			names[mix[0]], names[mix[1]], names[mix[2]], used[0], used[1],
+			used[2], refuses, i);
 	}
 }
 
@@ -182,12 +199,46 @@ Test(take, a_refusal_leaves_every_key_as_it_was)
 {
 	static const unsigned used[] = { 0, 3, 100 };
 
-	for (unsigned mix = 0; mix < 8; mix++)
+	for (unsigned m = 0; m < ALGORITHMS * ALGORITHMS * ALGORITHMS; m++)
 		for (unsigned refuses = 0; refuses < 3; refuses++)
-			for (unsigned u = 0; u < 27; u++)
-				refuse_one(mix, refuses,
-					(unsigned[]){ used[u % 3], used[u / 3 % 3],
-						used[u / 9] });
+			for (unsigned u = 0; u < 3; u++)
+				refuse_one((unsigned[]){ m % ALGORITHMS,
+						   m / ALGORITHMS % ALGORITHMS,
+						   m / ALGORITHMS / ALGORITHMS },
+					refuses,
+					(unsigned[]){ used[u], used[(u + 1) % 3],
+						used[(u + m) % 3] });
+}
+
+/* Not for lack of room, but because its turn is too far away. */
+Test(take, a_queue_that_is_too_slow_for_a_request_leaves_every_key_as_it_was)
+{
+	struct rate queue = rate_of(RATE_LEAKY_BUCKET, 10, 10 * S);
+
+	queue.max_delay_us = 3 * S;
+	for (unsigned other = 0; other < ALGORITHMS; other++) {
+		struct rate wide = rate_of(other, 10, 100 * S);
+		struct take_tier tiers[] = { { VIEW("a"), &wide, 1, false },
+			{ VIEW("q"), &queue, 1, false } };
+		struct rate_view views[2];
+		struct state before[2];
+
+		freeReplyObject(redisCommand(server.redis, "FLUSHALL"));
+		for (unsigned i = 0; i < 4; i++) {
+			cr_assert(take(tiers, 2, NOW, views));
+			cr_assert_eq(views[1].hold_us, i * S);
+		}
+		for (unsigned i = 0; i < 2; i++)
+			before[i] = state_of(tiers[i].key);
+		cr_assert_not(take(tiers, 2, NOW + S / 2, views));
+		cr_assert_eq(views[1].wait_us, S / 2);
+		cr_assert_eq(views[1].hold_us, 0);
+		cr_assert_eq(views[1].remaining, 0u);
+		for (unsigned i = 0; i < 2; i++)
+			cr_assert(unchanged(tiers[i].key, before[i]), "%s", names[other]);
+		cr_assert(take(tiers, 2, NOW + S, views));
+		cr_assert_eq(views[1].hold_us, 3 * S);
+	}
 }
 
 Test(take, what_would_fit_is_shown_uncharged_when_another_tier_refuses)
@@ -222,7 +273,7 @@ Test(take, a_shadow_tier_decides_nothing_and_pays_only_with_the_others)
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		for (unsigned mix = 0; mix < 4; mix++) {
+		for (unsigned mix = 0; mix < ALGORITHMS * ALGORITHMS; mix++) {
 			struct rate rates[2];
 			struct take_tier tiers[2];
 			struct rate_view views[2];
@@ -230,8 +281,8 @@ Test(take, a_shadow_tier_decides_nothing_and_pays_only_with_the_others)
 			char keys[2][32];
 
 			for (unsigned j = 0; j < 2; j++) {
-				rates[j] = mix >> j & 1 ? bucket(2, 9 * S, 2)
-							: window(2, 9 * S);
+				rates[j] = rate_of(
+					j ? mix / ALGORITHMS : mix % ALGORITHMS, 2, 9 * S);
 				snprintf(keys[j], sizeof(keys[j]), "%zu:%u:%u", i, mix, j);
 				tiers[j] = (struct take_tier){ .key = view_str(keys[j]),
 					.rate = &rates[j],
@@ -268,9 +319,16 @@ Test(take, every_key_lives_as_long_as_it_matters)
 		/* A bucket that is full again sooner than its window ends. */
 		{ { RATE_TOKEN_BUCKET, 1, 3600 * S, 1 }, 1, 3600000 },
 		{ { RATE_TOKEN_BUCKET, 7, 60 * S, 3 }, 1, 8572 },
+		{ { RATE_LEAKY_BUCKET, 60, 60 * S, 10, S }, 1, 1000 },
+		{ { RATE_LEAKY_BUCKET, 7, 60 * S, 3, S }, 1, 8572 },
+		/* NOW is 20 s after a full minute, 800 s after a full hour. */
+		{ { RATE_FIXED_WINDOW, 5, 60 * S, 5 }, 1, 40000 },
+		{ { RATE_FIXED_WINDOW, 1000000, 3600 * S, 1000000 }, 1000, 2800000 },
+		{ { RATE_SLIDING_COUNTER, 5, 60 * S, 5 }, 1, 100000 },
+		{ { RATE_SLIDING_COUNTER, 5, 3600 * S, 5 }, 5, 6400000 },
 	};
 	struct rate_view view;
-	char key[8];
+	char key[24];
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		long long ttl;
@@ -286,7 +344,9 @@ Test(take, every_key_lives_as_long_as_it_matters)
 /* Rates so high that a lifetime in whole seconds, or milliseconds, would be none. */
 Test(take, a_tiny_lifetime_is_not_rounded_away)
 {
-	struct rate r[] = { window(1, 1), bucket(1000000, S, 1), bucket(1000000, 1, 3) };
+	struct rate r[] = { window(1, 1), bucket(1000000, S, 1), bucket(1000000, 1, 3),
+		rate_of(RATE_FIXED_WINDOW, 1, 1), rate_of(RATE_SLIDING_COUNTER, 1, 1),
+		rate_of(RATE_LEAKY_BUCKET, 1000000, 1) };
 	struct rate_view view;
 
 	for (size_t i = 0; i < COUNT_OF(r); i++) {
@@ -310,22 +370,25 @@ Test(take, a_tiny_lifetime_is_not_rounded_away)
 Test(take, on_its_own_clock_no_key_is_ever_without_a_lifetime)
 {
 	struct rate rates[] = { window(3, 50000), bucket(30, S, 3), window(200, S),
-		bucket(1, 1000, 2) };
+		bucket(1, 1000, 2), rate_of(RATE_FIXED_WINDOW, 3, 50000),
+		rate_of(RATE_SLIDING_COUNTER, 3, 50000), rate_of(RATE_LEAKY_BUCKET, 3, S),
+		rate_of(RATE_FIXED_WINDOW, 1, 1000) };
 	unsigned admitted = 0;
 
 	for (unsigned step = 0; step < 2000; step++) {
-		struct take_tier tiers[4];
-		struct rate_view views[4];
-		char keys[4][16];
+		struct take_tier tiers[8];
+		struct rate_view views[8];
+		char keys[8][16];
 
-		for (unsigned i = 0; i < 4; i++) {
+		for (unsigned i = 0; i < 8; i++) {
 			snprintf(keys[i], sizeof(keys[i]), "%u:%u", i, step % (i + 2));
 			tiers[i] = (struct take_tier){
 				.key = view_str(keys[i]), .rate = &rates[i], .cost = 1
 			};
 		}
-		admitted += take(tiers, 1 + step % 4, SCRIPT_REDIS_TIME, views);
-		for (unsigned i = 0; i < 4; i++)
+		admitted += take(tiers + step % 7, 1 + step % (8 - step % 7),
+			SCRIPT_REDIS_TIME, views);
+		for (unsigned i = 0; i < 8; i++)
 			cr_assert_neq(number("PTTL %s", keys[i]), -1);
 	}
 	cr_assert_gt(admitted, 10u);
@@ -334,15 +397,23 @@ Test(take, on_its_own_clock_no_key_is_ever_without_a_lifetime)
 /* The one thing a refusal may write: stamps too far ahead are moved, once. */
 Test(take, a_clock_far_back_is_mended_once_and_waits_stay_short)
 {
-	static const struct rate rates[] = {
-		{ RATE_SLIDING_WINDOW, 5, 60 * S, 5 },
-		{ RATE_SLIDING_WINDOW, 500, 60 * S, 500 },
-		{ RATE_TOKEN_BUCKET, 60, 60 * S, 60 },
+	static const struct {
+		struct rate rate;
+		int64_t wait_us; /* until all fits again; also how long the key lives */
+	} rows[] = {
+		{ { RATE_SLIDING_WINDOW, 5, 60 * S, 5 }, 60 * S },
+		{ { RATE_SLIDING_WINDOW, 500, 60 * S, 500 }, 60 * S },
+		{ { RATE_TOKEN_BUCKET, 60, 60 * S, 60 }, 60 * S },
+		{ { RATE_LEAKY_BUCKET, 60, 60 * S, 60, 60 * S }, 60 * S },
+		/* NOW is 20 s into its minute. */
+		{ { RATE_FIXED_WINDOW, 60, 60 * S, 60 }, 40 * S },
+		{ { RATE_SLIDING_COUNTER, 60, 60 * S, 60 }, 100 * S },
 	};
-	const int64_t later = NOW + 3600 * S;
+	const int64_t later = NOW + 7200 * S;
 
-	for (size_t i = 0; i < COUNT_OF(rates); i++) {
-		struct rate narrow = window(1, 4000 * S), r = rates[i];
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct rate narrow = window(1, 4000 * S), r = rows[i].rate;
+		const int64_t wait_us = rows[i].wait_us;
 		struct take_tier tiers[] = {
 			{ .key = VIEW("k"), .rate = &r, .cost = r.count },
 			{ .key = VIEW("narrow"), .rate = &narrow, .cost = 1 },
@@ -355,15 +426,60 @@ Test(take, a_clock_far_back_is_mended_once_and_waits_stay_short)
 		before = state_of(tiers[0].key);
 		/* Refused by itself, and by the other tier too. */
 		cr_assert_not(take(tiers, 2, NOW, views));
-		cr_assert_eq(views[0].wait_us, 60 * S, "row %zu", i);
+		cr_assert_eq(
+			views[0].wait_us, wait_us, "row %zu: %ld", i, views[0].wait_us);
 		cr_assert_not(unchanged(tiers[0].key, before));
 		ttl = number("PTTL %s", "k");
-		cr_assert(ttl > 59000 && ttl <= 60001, "row %zu: %lld", i, ttl);
+		cr_assert(ttl > wait_us / 1000 - 1000 && ttl <= wait_us / 1000 + 1,
+			"row %zu: %lld", i, ttl);
 		before = state_of(tiers[0].key);
 		cr_assert_not(take(tiers, 2, NOW, views));
 		cr_assert(unchanged(tiers[0].key, before));
-		cr_assert_not(take(tiers, 1, NOW + 60 * S - 1, views));
-		cr_assert(take(tiers, 1, NOW + 60 * S, views));
+		cr_assert_not(take(tiers, 1, NOW + wait_us - 1, views));
+		cr_assert(take(tiers, 1, NOW + wait_us, views));
+		freeReplyObject(redisCommand(server.redis, "FLUSHALL"));
+	}
+}
+
+/* Half a minute back: nobody gains, and it heals when time passes the stamp. */
+Test(take, a_clock_a_little_back_gives_nothing_and_writes_nothing)
+{
+	for (unsigned i = 0; i < ALGORITHMS; i++) {
+		struct rate r = rate_of(i, 10, 60 * S);
+		struct rate_view view;
+		struct state before;
+
+		cr_assert(take_one("k", r, 7, NOW, &view));
+		before = state_of(VIEW("k"));
+		cr_assert_not(take_one("k", r, 4, NOW - 30 * S, &view), "%s", names[i]);
+		cr_assert_eq(view.remaining, 3u, "%s", names[i]);
+		cr_assert_leq(view.wait_us, 120 * S);
+		cr_assert(unchanged(VIEW("k"), before), "%s", names[i]);
+		cr_assert(take_one("k", r, 10, NOW + 120 * S, &view), "%s", names[i]);
+		freeReplyObject(redisCommand(server.redis, "FLUSHALL"));
+	}
+}
+
+Test(take, a_changed_count_keeps_what_was_used_and_holds_at_once)
+{
+	for (unsigned i = 0; i < ALGORITHMS; i++) {
+		struct rate_view view;
+
+		cr_assert(take_one("k", rate_of(i, 10, 60 * S), 8, NOW, &view));
+		cr_assert_eq(view.remaining, 2u);
+		cr_assert_not(take_one("k", rate_of(i, 4, 60 * S), 1, NOW, &view));
+		cr_assert_eq(view.remaining, 0u);
+		/* Who waits as told under the lower limit gets through. */
+		cr_assert_not(take_one(
+			"k", rate_of(i, 4, 60 * S), 1, NOW + view.wait_us - 1, &view));
+		cr_assert(take_one("k", rate_of(i, 12, 60 * S), 1, NOW, &view));
+		cr_assert_eq(view.remaining, 3u, "%s", names[i]);
+		cr_assert_not(take_one("k", rate_of(i, 12, 60 * S), 4, NOW, &view));
+		cr_assert(take_one("k", rate_of(i, 12, 60 * S), 3, NOW, &view));
+		cr_assert_not(take_one("k", rate_of(i, 8, 60 * S), 1, NOW, &view));
+		cr_assert(
+			take_one("k", rate_of(i, 8, 60 * S), 1, NOW + view.wait_us, &view),
+			"%s", names[i]);
 		freeReplyObject(redisCommand(server.redis, "FLUSHALL"));
 	}
 }
@@ -402,14 +518,84 @@ Test(take, a_window_weighs_ten_bytes_an_event_while_it_grows_and_shrinks)
 	}
 }
 
-Test(take, a_bucket_weighs_the_same_whatever_its_size)
+Test(take, all_but_a_window_weigh_the_same_whatever_their_size)
 {
-	struct rate_view view;
+	for (unsigned i = RATE_TOKEN_BUCKET; i < ALGORITHMS; i++) {
+		struct rate_view view;
 
-	cr_assert(take_one("k", bucket(1, S, 1), 1, NOW, &view));
-	assert_light("k", 0);
-	cr_assert(take_one("l", bucket(1000000, 60 * S, 1000000), 999999, NOW, &view));
-	cr_assert_eq(number("MEMORY USAGE %s", "l"), number("MEMORY USAGE %s", "k"));
+		cr_assert(take_one("k", rate_of(i, 1, S), 1, NOW, &view));
+		assert_light("k", 0);
+		cr_assert(take_one("l", rate_of(i, 1000000, 60 * S), 999999, NOW, &view));
+		cr_assert_eq(
+			number("MEMORY USAGE %s", "l"), number("MEMORY USAGE %s", "k"));
+		freeReplyObject(redisCommand(server.redis, "FLUSHALL"));
+	}
+}
+
+/* The script as a function, called again and again inside Redis. */
+static void refuse_often(const struct take_tier *t, unsigned times)
+{
+	struct buf loop = { 0 }, all = { 0 };
+	redisReply *reply, *args;
+	redisReader *reader = redisReaderCreate();
+	void *parsed = NULL;
+	const char *argv[16];
+	size_t lengths[16];
+
+	buf_add_str(&loop, "local function take()\n");
+	buf_add(&loop, script_text());
+	buf_addf(&loop,
+		"\nend\n"
+		"for i = 1, %u do\n"
+		"\tlocal reply = take()\n"
+		"\tif reply.err or reply[1] ~= 0 then return -i end\n"
+		"end\n"
+		"return %u\n",
+		times, times);
+	script_put_take(&all, SCRIPT_WHOLE, t, 1, NOW + 1);
+	redisReaderFeed(reader, all.p, all.n);
+	redisReaderGetReply(reader, &parsed);
+	args = parsed;
+	cr_assert(args && args->elements <= COUNT_OF(argv));
+	for (size_t i = 0; i < args->elements; i++) {
+		argv[i] = args->element[i]->str;
+		lengths[i] = args->element[i]->len;
+	}
+	argv[1] = loop.p;
+	lengths[1] = loop.n;
+	reply = redisCommandArgv(server.redis, (int)args->elements, argv, lengths);
+	cr_assert(reply, "no answer: %s", server.redis->errstr);
+	cr_assert_eq(reply->integer, times, "%s", reply->str ? reply->str : "admitted");
+	freeReplyObject(reply);
+	freeReplyObject(args);
+	redisReaderFree(reader);
+	buf_release(&loop);
+	buf_release(&all);
+}
+
+Test(take, a_million_refusals_leave_a_key_as_it_was)
+{
+	for (unsigned i = 0; i < ALGORITHMS; i++) {
+		struct rate r = rate_of(i, 100, 600 * S);
+		struct take_tier t = { .key = VIEW("k"), .rate = &r, .cost = 1 };
+		struct rate_view view;
+		long long weighs;
+		redisReply *before, *after;
+
+		cr_assert(take_one("k", r, 100, NOW, &view));
+		weighs = number("MEMORY USAGE %s", "k");
+		before = redisCommand(server.redis, "DUMP k");
+		for (unsigned n = 0; n < (i == RATE_SLIDING_WINDOW ? 20 : 2); n++)
+			refuse_often(&t, 50000);
+		after = redisCommand(server.redis, "DUMP k");
+		cr_assert_eq(number("MEMORY USAGE %s", "k"), weighs);
+		cr_assert(after->len == before->len &&
+				memcmp(after->str, before->str, after->len) == 0,
+			"%s", names[i]);
+		freeReplyObject(before);
+		freeReplyObject(after);
+		freeReplyObject(redisCommand(server.redis, "FLUSHALL"));
+	}
 }
 
 static long long commands_processed(void)
@@ -452,6 +638,21 @@ Test(take, a_decision_takes_few_commands_whatever_the_count)
 	cr_assert_leq(commands_at(1000000, true), 2 * 20 + 8);
 }
 
+Test(take, all_but_a_window_are_read_and_written_once)
+{
+	for (unsigned i = RATE_TOKEN_BUCKET; i < ALGORITHMS; i++) {
+		struct rate_view view;
+		long long before;
+
+		cr_assert(take_one("k", rate_of(i, 5, S), 1, NOW, &view));
+		before = commands_processed();
+		cr_assert(take_one("k", rate_of(i, 5, S), 1, NOW, &view));
+		/* With INFO and EVALSHA. */
+		cr_assert_leq(commands_processed() - before, 4, "%s", names[i]);
+		freeReplyObject(redisCommand(server.redis, "FLUSHALL"));
+	}
+}
+
 Test(take, a_key_of_another_kind_is_an_error_and_nobody_pays)
 {
 	static const struct {
@@ -474,6 +675,19 @@ Test(take, a_key_of_another_kind_is_an_error_and_nobody_pays)
 		{ "SET bad b1xxxxxxxxxxxxxxxxxxxxxxxxx", RATE_TOKEN_BUCKET, "broken" },
 		{ "SETRANGE bad 1000 w1", RATE_SLIDING_WINDOW, "something else" },
 		{ "SET bad w1", RATE_TOKEN_BUCKET, "something else" },
+		{ "HSET bad a 1", RATE_FIXED_WINDOW, "WRONGTYPE" },
+		{ "SADD bad 1", RATE_SLIDING_COUNTER, "WRONGTYPE" },
+		{ "SET bad f1xxxxxxxxyyyyyyyy", RATE_FIXED_WINDOW, "broken" },
+		{ "SET bad f1xxxxxxxx", RATE_FIXED_WINDOW, "broken" },
+		{ "SET bad f1", RATE_SLIDING_COUNTER, "something else" },
+		{ "SET bad c1", RATE_SLIDING_COUNTER, "broken" },
+		{ "SET bad c1xxxxxxxxxxxxxxxxyyyyyyyyyyyyyyyy", RATE_SLIDING_COUNTER,
+			"broken" },
+		{ "SET bad c1", RATE_FIXED_WINDOW, "something else" },
+		{ "SET bad b1xxxxxxxxxxxxxxxxxxxxxxxx", RATE_LEAKY_BUCKET,
+			"something else" },
+		{ "SET bad l1xxxxxxxxxxxxxxxxxxxxxxxx", RATE_LEAKY_BUCKET, "broken" },
+		{ "SET bad l1", RATE_TOKEN_BUCKET, "something else" },
 	};
 	struct rate good = window(5, S);
 	bool admitted = true;
