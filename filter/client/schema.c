@@ -74,6 +74,15 @@ static bool run_next(sqlite3 *db, int *version, struct buf *why)
 	return false;
 }
 
+/* Not possible inside a transaction, and kept by the file. */
+static bool switch_to_wal(sqlite3 *db, struct buf *why)
+{
+	if (run(db, "PRAGMA journal_mode = WAL"))
+		return true;
+	buf_addf(why, "it cannot be written: %s", sqlite3_errmsg(db));
+	return false;
+}
+
 bool schema_migrate(sqlite3 *db, struct buf *why)
 {
 	for (;;) {
@@ -81,13 +90,9 @@ bool schema_migrate(sqlite3 *db, struct buf *why)
 
 		switch (schema_look(db, &version)) {
 		case SCHEMA_EMPTY:
-			/* Not possible inside a transaction, and kept by the file. */
-			if (!run(db, "PRAGMA journal_mode = WAL")) {
-				buf_addf(why, "it cannot be written: %s",
-					sqlite3_errmsg(db));
+			if (!switch_to_wal(db, why) || !run_next(db, &version, why))
 				return false;
-			}
-			/* fall through */
+			break;
 		case SCHEMA_OLD:
 			if (!run_next(db, &version, why))
 				return false;
@@ -102,8 +107,7 @@ bool schema_migrate(sqlite3 *db, struct buf *why)
 		case SCHEMA_FOREIGN:
 			buf_add_str(why,
 				"it holds tables that are not weir's; choose another file, "
-				"or "
-				"let weir read these with directory_query");
+				"or let weir read these with directory_query");
 			return false;
 		case SCHEMA_BROKEN:
 			buf_addf(why, "it cannot be read: %s", sqlite3_errmsg(db));

@@ -9,6 +9,13 @@
 #include "directory_file.h"
 #include "make_request.h"
 
+static void be_quiet(void)
+{
+	log_open(-1, LOG_LEVEL_ERROR);
+}
+
+TestSuite(identity, .init = be_quiet);
+
 static char authorization[] = "HTTP_AUTHORIZATION", none[] = "";
 
 static struct network friends[] = { { .addr = { 203, 0, 113 }, .addr_n = 4, .bits = 24 } };
@@ -59,7 +66,6 @@ static void identify(struct client *out, struct directory *d, const char *source
 	struct request rq;
 	char value[64];
 
-	log_open(-1, LOG_LEVEL_ERROR);
 	snprintf(value, sizeof(value), "%s%s", *token ? "Bearer " : "", token);
 	make_request(&rq, "REMOTE_ADDR", "192.0.2.7", authorization, value, "REMOTE_USER",
 		remote_user, NULL);
@@ -258,7 +264,6 @@ Test(identity, an_unreadable_directory_is_answered_by_policy)
 		struct client c;
 		char value[64];
 
-		log_open(-1, LOG_LEVEL_ERROR);
 		config.client.directory_error = rows[i].policy;
 		snprintf(value, sizeof(value), "Bearer %s", rows[i].token);
 		make_request(&rq, "REMOTE_ADDR", rows[i].peer, authorization, value,
