@@ -166,7 +166,10 @@ static unsigned admitted_of_1000(
 
 Test(memory, a_thousand_first_requests_at_once_admit_exactly_the_limit)
 {
-	struct rate rates[] = { window(100, S), bucket(100, S, 100) };
+	struct rate rates[] = { window(100, S), bucket(100, S, 100),
+		{ RATE_FIXED_WINDOW, 100, S, 100, 0 },
+		{ RATE_SLIDING_COUNTER, 100, S, 100, 0 },
+		{ RATE_LEAKY_BUCKET, 100, S, 100, S } };
 
 	for (int i = 0; i < 50; i++) {
 		for (size_t j = 0; j < COUNT_OF(rates); j++) {
@@ -387,6 +390,21 @@ Test(memory, another_algorithm_waits_until_the_count_has_ended)
 	cr_assert_not(memory_take(memory, &t, 1, S - 1, &admitted, &view));
 	cr_assert(take(memory, &t, 1, S, &view));
 	cr_assert_eq(view.remaining, 4u);
+}
+
+Test(memory, a_queue_tells_each_its_turn)
+{
+	struct rate r = { RATE_LEAKY_BUCKET, 10, S, 5, S / 4 };
+	struct take_tier t = tier("k", &r);
+	struct rate_view view;
+
+	for (int64_t i = 0; i < 3; i++) {
+		cr_assert(take(memory, &t, 1, 0, &view));
+		cr_assert_eq(view.hold_us, i * S / 10);
+	}
+	cr_assert_not(take(memory, &t, 1, 0, &view));
+	cr_assert_eq(view.hold_us, 0);
+	cr_assert_eq(view.wait_us, S / 20);
 }
 
 Test(memory, one_key_for_two_tiers_is_a_failure)
