@@ -390,6 +390,35 @@ Test(tiers, a_named_tier_says_in_keys_how_it_counts)
 	buf_release(&told);
 }
 
+/* What is changed on a reload here finds the counts of before. */
+Test(tiers, a_changed_limit_keeps_what_was_consumed)
+{
+	static const char *const before[] = {
+		"count=5",
+		"count=100 algorithm=token_bucket burst=10",
+		"count=10 window=1s algorithm=leaky_bucket name=pace max_delay=1s",
+		"type=custom key={ip} count=5 cost=2",
+	};
+	static const char *const after[] = {
+		"count=50 mode=shadow on_error=open",
+		"count=90 algorithm=token_bucket burst=1",
+		"count=20 window=2s algorithm=leaky_bucket name=pace max_delay=5s burst=7",
+		"type=custom key={ip} count=9 cost=query:n",
+	};
+	struct tiers was = { 0 }, is = { 0 };
+	struct buf told = { 0 };
+
+	cr_assert(build(before, COUNT_OF(before), false, &was, &told));
+	cr_assert(build(after, COUNT_OF(after), false, &is, &told));
+	for (size_t i = 0; i < COUNT_OF(before); i++) {
+		cr_expect_str_eq(was.list[i].id, is.list[i].id);
+		cr_expect_str_eq(was.list[i].way, is.list[i].way);
+	}
+	tiers_release(&was);
+	tiers_release(&is);
+	buf_release(&told);
+}
+
 Test(tiers, no_rules_are_no_tiers)
 {
 	struct tiers t = { 0 };
