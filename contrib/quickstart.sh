@@ -37,7 +37,8 @@ chmod 755 "$run"
 pids=''
 
 stop() {
-	trap - EXIT INT TERM
+	trap '' INT TERM # a second Ctrl-C does not stop the cleaning up
+	trap - EXIT
 	# The web server first, so that nothing new comes in.
 	for pid in $pids; do
 		kill "$pid" 2>/dev/null || continue

@@ -253,13 +253,11 @@ static enum step read_body(struct exchange *x)
 	if (x->problem)
 		return answer_error(
 			x, x->problem, "The request's body cannot be stored", 1);
-	if (!x->body_ended) {
-		if (x->body_stopped) {
-			x->body_stopped = false;
-			front_body_resume(x->front);
-		}
+	/* Also after its end: then the peer is only watched. */
+	x->body_stopped = false;
+	front_body_resume(x->front);
+	if (!x->body_ended)
 		return STEP_PARK;
-	}
 	if (given && length != x->body.n) {
 		count_one(COUNT_requests_bad);
 		return answer_error(

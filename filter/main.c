@@ -348,11 +348,26 @@ static void look_at_drain(uv_timer_t *t)
 	}
 }
 
+/* Whoever has connected by now is still served. */
+static void accept_the_rest(struct listener *l)
+{
+	int fd;
+
+	while ((fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+		worker_give(least_loaded(), fd);
+}
+
 static void close_listeners(void)
 {
+	/* A successor may want the path while this process drains. */
+	if (process.control_path)
+		unlink(process.control_path);
+	process.control_path = NULL;
 	for (size_t i = 0; i < process.n_listeners; i++) {
 		struct listener *l = &process.listeners[i];
 
+		if (l->addr)
+			accept_the_rest(l);
 		uv_close((uv_handle_t *)&l->poll, NULL);
 		if (l->addr && l->addr->ss.ss_family == AF_UNIX)
 			unlink(((const struct sockaddr_un *)&l->addr->ss)->sun_path);
@@ -455,8 +470,6 @@ static int serve(bool on_descriptor_0)
 	uv_run(&process.loop, UV_RUN_DEFAULT);
 
 	control_stop(process.control);
-	if (process.control_path)
-		unlink(process.control_path);
 	for (size_t i = 0; i < process.n_workers; i++)
 		worker_join(process.workers[i]);
 	uv_close((uv_handle_t *)&process.accept_pause, NULL);

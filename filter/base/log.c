@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -111,6 +112,29 @@ size_t log_format(char *out, size_t cap, const char *event, const struct log_fie
 	return l.n;
 }
 
+/* A log that nobody reads must not stop the service: where a line would have to wait it
+ * is dropped, and counted in the next one that is written. */
+static void write_line(const char *text, size_t n)
+{
+	static _Atomic uint64_t dropped;
+	struct pollfd ready = { .fd = log_fd, .events = POLLOUT };
+	char note[64];
+	uint64_t missed;
+	ssize_t done;
+
+	if (poll(&ready, 1, 0) == 0) {
+		atomic_fetch_add(&dropped, 1);
+		return;
+	}
+	done = write(log_fd, text, n);
+	missed = done < 0 ? 0 : atomic_exchange(&dropped, 0);
+	if (missed) {
+		snprintf(note, sizeof(note), "event=\"log lines dropped\" lines=%llu\n",
+			(unsigned long long)missed);
+		done = write(log_fd, note, strlen(note));
+	}
+}
+
 void log_write(enum log_level level, const char *event, const struct log_field *fields)
 {
 	char text[LOG_LINE_MAX], stamp[64], date[32];
@@ -118,7 +142,6 @@ void log_write(enum log_level level, const char *event, const struct log_field *
 	int64_t now = clock_wall_us();
 	time_t s = (time_t)(now / US_PER_S);
 	struct tm tm;
-	ssize_t done;
 
 	gmtime_r(&s, &tm);
 	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
@@ -127,9 +150,7 @@ void log_write(enum log_level level, const char *event, const struct log_field *
 	line_str(&l, stamp);
 	line_fields(&l, event, fields);
 	text[l.n++] = '\n';
-	/* A log that cannot be written must not stop the service. */
-	done = write(log_fd, text, l.n);
-	(void)done;
+	write_line(text, l.n);
 }
 
 bool log_gate_open(struct log_gate *g, int64_t now_us, uint64_t *missed)

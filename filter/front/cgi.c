@@ -122,7 +122,8 @@ void cgi_front_start(struct cgi_front *cf, uv_loop_t *loop,
 	if (!request_content_length(&rq, &cf->body_left, &given) || !given)
 		cf->body_left = 0; /* the owner answers 400 to what is no number */
 	count_one(COUNT_requests);
-	uv_idle_start(&cf->pump, pump);
+	/* The body is not read before the owner asks for it: reading blocks, and meanwhile
+	 * no answer of Redis would be heard. */
 	cf->user = &cf->front; /* until the owner says: not over yet */
 	user = events->head(owner, &cf->front, &rq, 0);
 	if (cf->user && !user)

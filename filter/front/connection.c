@@ -24,6 +24,7 @@
 
 #define READ_CHUNK   65536
 #define QUEUE_HIGH   131072 /* queued bytes above which the owner is asked to wait */
+#define STOP_MS      500    /* for the first request of a connection, once weir ends */
 #define TAIL_MS      1000   /* for the record that ends an empty STDIN */
 #define SEND_AT_ONCE 65536  /* queued bytes that do not wait for the end of the turn */
 
@@ -101,6 +102,31 @@ void connection_malformed(struct connection *c, const char *what)
 	lose(c, FRONT_MALFORMED);
 }
 
+void connection_answered(struct connection *c)
+{
+	if (c->out.n + c->sending.n > QUEUE_HIGH && !c->user)
+		connection_malformed(c, "more questions than answers are read");
+	else
+		connection_mark_dirty(c);
+}
+
+static void shut(uv_shutdown_t *req, int status)
+{
+	struct connection *c = req->handle->data;
+
+	if (status < 0 && c->state != CONN_GONE)
+		connection_die(c);
+}
+
+/* Ends our side; the rest of the input is discarded until the peer ends its own. */
+static void shut_and_drain(struct connection *c)
+{
+	if (c->peer_closed || uv_shutdown(&c->shutdown_req, &c->io.stream, shut) < 0)
+		connection_die(c);
+	else
+		connection_enter(c, CONN_DRAIN);
+}
+
 static void too_slow(struct connection *c)
 {
 	static const char *const what[] = {
@@ -112,7 +138,12 @@ static void too_slow(struct connection *c)
 	};
 	uint64_t missed;
 
-	if (c->state == CONN_DRAIN || c->state == CONN_TAIL) { /* as announced */
+	if (c->state == CONN_TAIL) { /* there was a body after all */
+		shut_and_drain(c);
+		return;
+	}
+	/* As announced. */
+	if (c->state == CONN_DRAIN || (c->state == CONN_IDLE && c->set->stopping)) {
 		connection_die(c);
 		return;
 	}
@@ -142,20 +173,42 @@ void connection_arm(struct connection *c, int64_t ms)
 		uv_timer_start(&c->timer, on_timer, (uint64_t)ms, 0);
 }
 
+/* The time limit of the state it is in. A kept connection may be silent as long as it
+ * likes, but once a record has begun it has to go on. */
+static void arm_for_state(struct connection *c)
+{
+	const struct config *config = c->config;
+	bool due = c->state == CONN_BODY ? c->reading : true;
+
+	if (c->state == CONN_IDLE)
+		due = !c->served || !record_at_boundary(&c->reader);
+	if (!due || c->state == CONN_BUSY) {
+		uv_timer_stop(&c->timer);
+		return;
+	}
+	switch (c->state) {
+	case CONN_IDLE:
+		connection_arm(
+			c, c->set->stopping ? STOP_MS : config->server.head_timeout_ms);
+		break;
+	case CONN_HEAD: connection_arm(c, config->server.head_timeout_ms); break;
+	case CONN_BODY: connection_arm(c, config->server.body_timeout_ms); break;
+	case CONN_TAIL: connection_arm(c, TAIL_MS); break;
+	case CONN_DRAIN: connection_arm(c, config->server.drain_timeout_ms); break;
+	case CONN_BUSY:
+	case CONN_FLUSH:
+	case CONN_GONE: break;
+	}
+}
+
 /* The one door between states. */
 void connection_enter(struct connection *c, enum connection_state state)
 {
 	c->state = state;
-	switch (state) {
-	case CONN_HEAD: connection_arm(c, c->config->server.head_timeout_ms); break;
-	case CONN_BODY: connection_arm(c, c->config->server.body_timeout_ms); break;
-	case CONN_TAIL: connection_arm(c, TAIL_MS); break;
-	case CONN_DRAIN: connection_arm(c, c->config->server.drain_timeout_ms); break;
-	case CONN_IDLE: /* a kept connection may be silent as long as it likes */
-	case CONN_BUSY: uv_timer_stop(&c->timer); break;
-	case CONN_FLUSH:
-	case CONN_GONE: break;
-	}
+	if (state == CONN_IDLE && c->set->stopping && !c->out.n && !c->write_pending)
+		connection_die(c);
+	else
+		arm_for_state(c);
 }
 
 /* -- sending ----------------------------------------------------------------------- */
@@ -167,14 +220,6 @@ void connection_mark_dirty(struct connection *c)
 	c->dirty = true;
 	c->dirty_next = c->set->dirty;
 	c->set->dirty = c;
-}
-
-static void shut(uv_shutdown_t *req, int status)
-{
-	struct connection *c = req->handle->data;
-
-	if (status < 0 && c->state != CONN_GONE)
-		connection_die(c);
 }
 
 /* All that was queued has left. */
@@ -195,12 +240,10 @@ static void sent_all(struct connection *c)
 		connection_enter(c, c->after == AFTER_KEEP ? CONN_IDLE : CONN_TAIL);
 		return;
 	}
-	if (c->after == AFTER_KEEP || c->after == AFTER_CLOSE || c->peer_closed ||
-		uv_shutdown(&c->shutdown_req, &c->io.stream, shut) < 0) {
+	if (c->after == AFTER_DRAIN)
+		shut_and_drain(c);
+	else
 		connection_die(c);
-		return;
-	}
-	connection_enter(c, CONN_DRAIN);
 }
 
 static void written(uv_write_t *req, int status)
@@ -215,7 +258,7 @@ static void written(uv_write_t *req, int status)
 		lose(c, FRONT_PEER_LEFT);
 		return;
 	}
-	uv_timer_stop(&c->timer);
+	arm_for_state(c); /* in place of the time limit for sending */
 	flush(c);
 }
 
@@ -370,7 +413,16 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 	if (n == 0 || c->state == CONN_GONE)
 		return;
 	if (n > 0) {
+		/* The peer may have the whole answer, and ask again, before libuv has told
+		 * us that it is sent. */
+		if (c->state == CONN_FLUSH && c->after <= AFTER_TAIL && !c->out.n &&
+			uv_stream_get_write_queue_size(&c->io.stream) == 0)
+			sent_all(c);
 		dialogue_take(c, view_of(chunk->base, (size_t)n));
+		if (c->state == CONN_IDLE && c->served &&
+			record_at_boundary(&c->reader) ==
+				!!uv_is_active((uv_handle_t *)&c->timer))
+			arm_for_state(c);
 		/* The bound in bytes leaves room for any body that would be accepted. */
 		if (c->state == CONN_DRAIN &&
 			c->drained > c->config->server.body_limit + (UINT64_C(1) << 20))
@@ -470,9 +522,15 @@ bool connections_add(struct connections *set, int fd, struct config *config)
 void connections_stop(struct connections *set)
 {
 	set->stopping = true;
-	for (struct connection *c = set->all; c; c = c->next)
-		if (c->state == CONN_IDLE && !c->out.n && !c->write_pending)
+	for (struct connection *c = set->all; c; c = c->next) {
+		if (c->state != CONN_IDLE || c->out.n || c->write_pending)
+			continue;
+		/* The request of a new one may be in its socket already. */
+		if (c->served)
 			connection_die(c);
+		else
+			arm_for_state(c);
+	}
 }
 
 void connections_break(struct connections *set)

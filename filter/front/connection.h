@@ -38,7 +38,7 @@ int connections_init(struct connections *set, uv_loop_t *loop,
 bool connections_add(struct connections *set, int fd, struct config *c);
 
 /* No connection is kept any longer: idle ones close now, the others after their
- * answer. */
+ * answer, those that have brought no request yet after it or half a second. */
 void connections_stop(struct connections *set);
 /* Closes all that are left; their owners learn FRONT_STOPPED. */
 void connections_break(struct connections *set);

@@ -30,6 +30,7 @@ static void give_head(struct connection *c, int problem)
 
 	/* The role outlives the hand-over: it decides whether the connection can be kept. */
 	c->rq = (struct request){ .role = rq.role };
+	c->served = true;
 	connection_enter(c, rq.role == FCGI_AUTHORIZER ? CONN_BUSY : CONN_BODY);
 	count_one(COUNT_requests);
 	user = c->set->events->head(c->set->owner, &c->front, &rq, problem);
@@ -46,7 +47,7 @@ static void begin_request(struct connection *c)
 
 	if (c->state != CONN_IDLE) { /* another id: start_of_record() saw to that */
 		record_put_end(&c->out, c->reader.id, 0, FCGI_CANT_MPX_CONN);
-		connection_mark_dirty(c);
+		connection_answered(c);
 		return;
 	}
 	c->id = c->reader.id;
@@ -55,7 +56,7 @@ static void begin_request(struct connection *c)
 		record_put_end(&c->out, c->id, 0, FCGI_UNKNOWN_ROLE);
 		/* The rest of that request is skipped as nobody's. */
 		if (c->keep)
-			connection_mark_dirty(c);
+			connection_answered(c);
 		else
 			connection_end_request(c, AFTER_DRAIN);
 		return;
@@ -104,7 +105,7 @@ static void answer_values(struct connection *c)
 	record_put_header(&c->out, FCGI_GET_VALUES_RESULT, 0, (uint16_t)content.n);
 	buf_add(&c->out, buf_view(&content));
 	buf_release(&content);
-	connection_mark_dirty(c);
+	connection_answered(c);
 }
 
 /* The peer no longer wants the request (section 4.2 of the specification). */
@@ -209,7 +210,7 @@ static void end_of_record(struct connection *c)
 			answer_values(c);
 		} else {
 			record_put_unknown_type(&c->out, r->type);
-			connection_mark_dirty(c);
+			connection_answered(c);
 		}
 		return;
 	}

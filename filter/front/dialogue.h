@@ -51,6 +51,7 @@ struct connection {
 	uint16_t id;   /* of the request at hand */
 	bool keep;     /* the peer asked for it */
 	bool bodiless; /* CONTENT_LENGTH promises no body */
+	bool served;   /* a whole head has come on this connection before */
 	bool reading;  /* uv_read_start() is in force */
 	bool dirty;
 	bool full;        /* front_write() returned false; writable is owed */
@@ -75,6 +76,9 @@ void connection_enter(struct connection *c, enum connection_state state);
 void connection_arm(struct connection *c, int64_t ms);
 /* Something was appended to out: send it before the loop waits. */
 void connection_mark_dirty(struct connection *c);
+/* As connection_mark_dirty(), for answers that no owner waits for: a peer that asks for
+ * more of them than it reads is let go. */
+void connection_answered(struct connection *c);
 /* The request is over for the owner; what is queued still goes out, then after. */
 void connection_end_request(struct connection *c, enum connection_after after);
 void connection_die(struct connection *c);

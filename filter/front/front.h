@@ -55,7 +55,7 @@ struct front {
 
 /* Stops or resumes handing over the body, for an owner that has no room for it. What
  * was read already (64 KiB at most) still comes. While stopped, a peer that leaves
- * is not noticed. */
+ * is not noticed. A CGI run begins stopped. Resuming twice is fine. */
 static inline void front_body_stop(struct front *f)
 {
 	f->kind->body_stop(f);

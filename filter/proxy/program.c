@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -47,14 +48,43 @@ struct program {
 	unsigned handles; /* that are not closed yet */
 	pid_t pid;        /* and its process group's number */
 	int pidfd;
+	struct quota *quota;
 	bool reaped;
 	uint64_t grace_ms, deadline_ms;
 	void (*exited)(void *user, struct program_exit how);
 	void *user;
 };
 
-static atomic_uint_fast64_t running; /* in the process, all workers */
+/* How many of a backend's programs run, over all workers. It outlives the configuration
+ * that named the backend, since its programs may; there are as many as names were ever
+ * configured. */
+struct quota {
+	struct quota *next;
+	atomic_uint_fast64_t running;
+	char backend[];
+};
+
+static pthread_mutex_t quotas_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+static struct quota *quotas;
 static uint64_t nofile_soft;
+
+/* NULL when memory is out. */
+static struct quota *quota_of(const char *backend)
+{
+	struct quota *q;
+	size_t n = strlen(backend) + 1;
+
+	pthread_mutex_lock(&quotas_lock);
+	for (q = quotas; q && strcmp(q->backend, backend) != 0; q = q->next)
+		;
+	if (!q && (q = calloc(1, sizeof(*q) + n))) {
+		memcpy(q->backend, backend, n);
+		q->next = quotas;
+		quotas = q;
+	}
+	pthread_mutex_unlock(&quotas_lock);
+	return q;
+}
 
 void program_set_nofile(uint64_t soft)
 {
@@ -81,9 +111,8 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Moves the descriptors to 0, 1, 2 and 3 and goes where the program lives. Any of them may have one of these
- * numbers now, when weir itself was started with some of them closed; so first all
- * go out of the way. */
+/* Moves the descriptors to 0, 1, 2 and 3 and goes where the program lives. Any of them
+ * may have one of these numbers now; so first all go out of the way. */
 static bool place_descriptors(struct child *c)
 {
 	int *all[] = { &c->in, &c->out, &c->err, &c->exec, &c->dir };
@@ -233,7 +262,7 @@ static void on_exit_seen(uv_poll_t *poll, int status, int events)
 	 * it is gone, and how it ended nobody knows. */
 	uv_poll_stop(&p->poll);
 	p->reaped = true;
-	atomic_fetch_sub(&running, 1);
+	atomic_fetch_sub(&p->quota->running, 1);
 	count_add(COUNT_programs_running, -1);
 	switch (p->state) {
 	case PROGRAM_OWNED: p->exited(p->user, how); break;
@@ -337,10 +366,15 @@ enum program_started program_start(uv_loop_t *loop, const struct program_job *jo
 	void (*exited)(void *user, struct program_exit how), void *user,
 	struct program **out, struct program_pipes *pipes)
 {
+	struct quota *quota = quota_of(job->backend);
 	struct program *p;
 
-	if (atomic_fetch_add(&running, 1) >= job->at_most) {
-		atomic_fetch_sub(&running, 1);
+	if (!quota) {
+		errno = ENOMEM;
+		return PROGRAM_NOT_FORKED;
+	}
+	if (atomic_fetch_add(&quota->running, 1) >= job->at_most) {
+		atomic_fetch_sub(&quota->running, 1);
 		return PROGRAM_TOO_MANY;
 	}
 	p = calloc(1, sizeof(*p));
@@ -348,10 +382,11 @@ enum program_started program_start(uv_loop_t *loop, const struct program_job *jo
 		int err = p ? errno : ENOMEM;
 
 		free(p);
-		atomic_fetch_sub(&running, 1);
+		atomic_fetch_sub(&quota->running, 1);
 		errno = err;
 		return PROGRAM_NOT_FORKED;
 	}
+	p->quota = quota;
 	p->grace_ms = (uint64_t)job->kill_grace_ms;
 	p->exited = exited;
 	p->user = user;

@@ -2,8 +2,10 @@
  * proxy/program.h - CGI programs: finding one below a root, starting it, ending it.
  *
  * Which file runs is decided by walking the path from the root with openat2(2) and
- * RESOLVE_BENEATH: no "..", no symbolic link and no race leads out of the root (an
- * absolute link counts as leading out, wherever it points). A running program is
+ * RESOLVE_BENEATH: neither ".." nor a symbolic link leads out of the root (an absolute
+ * link counts as leading out, wherever it points). execve(2) then takes the path found,
+ * so who may write below the root can still exchange the file in between, as well as
+ * put any other there. A running program is
  * watched by pidfd and reaped by weir alone; nothing depends on SIGCHLD.
  */
 #ifndef WEIR_PROXY_PROGRAM_H
@@ -58,8 +60,9 @@ struct program_exit {
 struct program_job {
 	const struct program_place *place;
 	char *const *env;
-	int in;           /* its standard input; stays the caller's */
-	uint64_t at_most; /* programs running at once in this process */
+	int in;              /* its standard input; stays the caller's */
+	const char *backend; /* whose programs are counted together */
+	uint64_t at_most;    /* of them running at once in this process */
 	int64_t kill_grace_ms;
 };
 

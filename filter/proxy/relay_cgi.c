@@ -182,6 +182,12 @@ static bool expired(struct relay *r)
 
 	if (r->state != RELAY_LEAVE)
 		return false;
+	/* A busy loop may bring the time before the output that came in it. */
+	if (c->out) {
+		on_out(r, UV_READABLE);
+		if (r->state == RELAY_DONE || uv_now(r->loop) < r->deadline_ms)
+			return true;
+	}
 	if (c->exited)
 		judge_exit(c);
 	else
@@ -275,6 +281,7 @@ static void start_program(struct relay_cgi *c, const struct program_place *place
 		.place = place,
 		.env = env->vars,
 		.in = spool_open(r->job.body),
+		.backend = r->job.backend->name,
 		.at_most = r->job.backend->max_programs,
 		.kill_grace_ms = r->job.backend->kill_grace_ms,
 	};

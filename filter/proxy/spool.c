@@ -4,8 +4,8 @@
  * Most bodies fit in memory and never meet a file. The others move to one that has
  * no name from the start, so neither a crash nor a kill leaves anything to clean up.
  * Its pages go to disk when the kernel likes: nothing here is meant to survive.
- * Writing to a slow disk stops the loop for as long as the kernel's cache is full;
- * a site with huge uploads on slow disks points spool_dir at memory.
+ * Writing to a slow disk stops the loop for as long as the kernel's cache is full; a
+ * site with huge uploads points spool_dir at a fast disk.
  */
 #include "proxy/spool.h"
 
