@@ -193,6 +193,8 @@ static void bench_asks(struct directory *d, const char *what, unsigned first, un
 		UNDER_WAY);
 	printf("%-52s %8.2f ms longest, with a tick of 1 ms\n",
 		"  the loop between two ticks", (double)b.stall_us / 1e3);
+	printf("%-52s %8.2f ms longest\n", "  of that at work itself",
+		(double)b.busy_us / 1e3);
 }
 
 static void bench_hits(struct directory *d)
