@@ -336,7 +336,7 @@ static bool prepare(struct decision *d, const struct limit_subject *about)
 }
 
 /* A cost above what a tier ever holds: waiting would not help, so the verdict keeps those
- * tiers alone. Configurations are read so that there is none. */
+ * tiers alone. Only a request that says so itself can cost that much. */
 static bool never_fits(struct decision *d)
 {
 	struct verdict *v = &d->verdict;

@@ -153,6 +153,14 @@ static void note_capped(const struct rule *rule, struct view said)
 			LOG_INT("suppressed", missed));
 }
 
+static bool is_digits(struct view v)
+{
+	for (size_t i = 0; i < v.n; i++)
+		if (v.p[i] < '0' || v.p[i] > '9')
+			return false;
+	return v.n > 0;
+}
+
 uint64_t said_cost(const struct limit_subject *about, const struct rule *rule)
 {
 	const struct cost *c = &rule->cost;
@@ -160,6 +168,7 @@ uint64_t said_cost(const struct limit_subject *about, const struct rule *rule)
 	struct view text = { 0 };
 	enum found found;
 	uint64_t cost = c->max;
+	bool never = false;
 
 	if (c->source == COST_FIXED)
 		return c->fixed;
@@ -171,10 +180,15 @@ uint64_t said_cost(const struct limit_subject *about, const struct rule *rule)
 	}
 	if (found == FOUND_NONE || (found == FOUND_ONE && text.n == 0 && buf_ok(&scratch)))
 		cost = c->fixed;
-	else if (found == FOUND_ONE && view_number(text, UINT64_MAX, &cost) &&
-		cost > c->max)
-		note_capped(rule, text);
+	else if (found == FOUND_ONE && is_digits(text)) {
+		/* More than the tier ever holds stays so: that is refused for good. */
+		never = !view_number(text, rule->rate.burst, &cost);
+		if (!never && cost > c->max)
+			note_capped(rule, text);
+	}
 	buf_release(&scratch);
+	if (never)
+		return rule->rate.burst + 1;
 	if (cost < c->min)
 		return c->min;
 	return cost < c->max ? cost : c->max;

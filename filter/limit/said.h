@@ -8,7 +8,8 @@
  *	parameters of a name) is the empty value, as what is not there: one application takes
  *	the first and another the last, and whichever was counted here, a client could vary it
  *	and still be served as the other. All such requests share one count.
- *	A cost is held within the rule's bounds. What is no number, or comes twice, is the most
+ *	A cost is held within the rule's bounds; one that says more than the tier ever holds
+ *	can never fit and is refused as that. What is no number, or comes twice, is the most
  *	the rule knows; only what is not there or empty is the default.
  */
 #ifndef WEIR_LIMIT_SAID_H
@@ -27,7 +28,8 @@ struct view said_piece(const struct limit_subject *about, const struct key_piece
 void said_identity(
 	const struct limit_subject *about, const struct rule *rule, struct buf *out);
 
-/* What the request takes from a tier with that rule. */
+/* What the request takes from a tier with that rule: within the rule's bounds, or one more
+ * than the tier's capacity where the request itself says more than that. */
 uint64_t said_cost(const struct limit_subject *about, const struct rule *rule);
 
 #endif

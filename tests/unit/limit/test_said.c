@@ -233,9 +233,12 @@ Test(said, a_cost_stays_within_its_bounds_whatever_is_said)
 		{ "0", 2 },
 		{ "50", 50 },
 		{ "51", 50 },
-		{ "18446744073709551615", 50 },
-		{ "18446744073709551616", 50 },
-		{ "99999999999999999999999999", 50 },
+		{ "100", 50 },
+		/* More than the tier ever holds. */
+		{ "101", 101 },
+		{ "18446744073709551615", 101 },
+		{ "18446744073709551616", 101 },
+		{ "99999999999999999999999999", 101 },
 		{ "-1", 50 },
 		{ "+3", 50 },
 		{ "3.5", 50 },
@@ -246,8 +249,12 @@ Test(said, a_cost_stays_within_its_bounds_whatever_is_said)
 		{ "three", 50 },
 	};
 	static char name[] = "HTTP_X_COST", n[] = "n";
-	struct rule header = { .cost = { COST_HEADER, 5, name, 2, 50 }, .file = "a.ini" };
-	struct rule query = { .cost = { COST_QUERY, 5, n, 2, 50 }, .file = "a.ini" };
+	struct rule header = {
+		.cost = { COST_HEADER, 5, name, 2, 50 }, .rate.burst = 100, .file = "a.ini"
+	};
+	struct rule query = {
+		.cost = { COST_QUERY, 5, n, 2, 50 }, .rate.burst = 100, .file = "a.ini"
+	};
 
 	log_open(2, LOG_LEVEL_ERROR);
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
