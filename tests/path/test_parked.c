@@ -51,7 +51,7 @@ Test(parked, requests_cost_little_and_delay_nobody, .timeout = 120)
 			"[backend slow]\nfastcgi = %s\n[backend quick]\nfastcgi = %s\n",
 			slow_addr, quick_addr),
 		.endpoints = "[endpoint slow]\nmatch = * /slow\nbackend = slow\n"
-			     "@RateLimit = type=ip count=1000000 window=60s\n"
+			     "@RateLimit = type=ip count=100000 window=60s\n"
 			     "[endpoint quick]\nmatch = * /quick\nbackend = quick\n" });
 	for (int i = 0; i < 10; i++) {
 		struct fcgi_answer a;
