@@ -24,6 +24,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "client/directory.h"
+#include "config/reload.h"
 #include "exchange.h"
 #include "front/cgi.h"
 #include "observe/control.h"
@@ -40,7 +41,7 @@
 struct listener {
 	uv_poll_t poll;
 	int fd;
-	const struct net_addr *addr; /* NULL: descriptor 0 */
+	struct net_addr addr; /* without length: descriptor 0 */
 };
 
 static struct {
@@ -54,7 +55,12 @@ static struct {
 	size_t n_workers;
 	struct control *control;
 	const char *control_path; /* of its socket file, or NULL */
-	uv_signal_t on_term, on_int;
+	uv_signal_t on_term, on_int, on_hup;
+	uv_work_t reload; /* reads the configuration anew, on the thread pool */
+	bool reloading, reload_again, reload_failed;
+	struct config *reloaded;    /* what it read; NULL after mistakes */
+	struct buf reload_messages; /* and what it said */
+	int64_t loaded_us;
 	uv_timer_t accept_pause, drain_timer;
 	const char *started_as;
 	int64_t started_us;
@@ -170,12 +176,16 @@ static bool open_directory(void)
 
 static bool add_listener(int fd, const struct net_addr *addr)
 {
+	struct listener *l = &process.listeners[process.n_listeners];
+
 	if (process.n_listeners == LISTEN_MAX) {
 		log_error("too many listen options", LOG_INT("most", LISTEN_MAX));
 		return false;
 	}
-	process.listeners[process.n_listeners++] = (struct listener){ .fd = fd,
-		.addr = addr };
+	l->fd = fd;
+	if (addr)
+		l->addr = *addr;
+	process.n_listeners++;
 	return true;
 }
 
@@ -225,6 +235,8 @@ static void tell_facts(void *user, struct control_facts *out)
 	out->config_file = process.config->file;
 	out->started_as = process.started_as;
 	out->started_us = process.started_us;
+	out->loaded_us = process.loaded_us;
+	out->reload_failed = process.reload_failed;
 	out->n_workers = process.n_workers;
 }
 
@@ -324,6 +336,82 @@ static void accept_some(uv_poll_t *poll, int status, int events)
 	}
 }
 
+/* -- reloading --------------------------------------------------------------------- */
+
+static void log_messages(enum log_level level, struct view text)
+{
+	while (text.n) {
+		struct view line = view_cut(&text, '\n');
+
+		if (log_wants(level))
+			log_write(level, "configuration",
+				(const struct log_field[]){
+					LOG_VIEW("message", line), { 0 } });
+	}
+}
+
+/* The new rules are whole and without mistakes: from here nothing can fail. */
+static void put_in_force(struct config *c)
+{
+	struct buf restart = { 0 };
+
+	config_restart_needed(process.config, c, &restart);
+	config_unref(process.config);
+	process.config = c;
+	process.loaded_us = clock_mono_us();
+	log_open(STDERR_FILENO, (enum log_level)c->log.level);
+	for (size_t i = 0; i < process.n_workers; i++)
+		worker_reload(process.workers[i], c);
+	store_forget_denied(process.shared);
+	log_notice("configuration reloaded", LOG_STR("config", c->file));
+	if (restart.n)
+		log_warn("these options have changed and need a restart",
+			LOG_VIEW("options", buf_view(&restart)));
+	buf_release(&restart);
+}
+
+static void start_reload(void);
+
+static void reload_ended(uv_work_t *work, int status)
+{
+	(void)work;
+	process.reloading = false;
+	process.reload_failed = status < 0 || !process.reloaded;
+	log_messages(process.reload_failed ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE,
+		buf_view(&process.reload_messages));
+	buf_release(&process.reload_messages);
+	if (process.reload_failed)
+		log_error("the configuration has mistakes: the old one stays in force");
+	else
+		put_in_force(process.reloaded);
+	process.reloaded = NULL;
+	if (process.reload_again)
+		start_reload();
+}
+
+static void reload_work(uv_work_t *work)
+{
+	(void)work; /* process.config is changed only when this has ended */
+	config_load(process.config->file, &process.reloaded, &process.reload_messages);
+}
+
+/* Reading may block (host names, disks), and this thread accepts connections. */
+static void start_reload(void)
+{
+	process.reload_again = process.reloading;
+	if (process.reloading || process.drain_until_us)
+		return;
+	process.reloading = uv_queue_work(&process.loop, &process.reload, reload_work,
+				    reload_ended) == 0;
+}
+
+static void on_reload_signal(uv_signal_t *s, int number)
+{
+	(void)s;
+	(void)number;
+	start_reload();
+}
+
 /* -- ending ------------------------------------------------------------------------ */
 
 static bool all_ended(void)
@@ -366,11 +454,11 @@ static void close_listeners(void)
 	for (size_t i = 0; i < process.n_listeners; i++) {
 		struct listener *l = &process.listeners[i];
 
-		if (l->addr)
+		if (l->addr.len)
 			accept_the_rest(l);
 		uv_close((uv_handle_t *)&l->poll, NULL);
-		if (l->addr && l->addr->ss.ss_family == AF_UNIX)
-			unlink(((const struct sockaddr_un *)&l->addr->ss)->sun_path);
+		if (l->addr.len && l->addr.ss.ss_family == AF_UNIX)
+			unlink(((const struct sockaddr_un *)&l->addr.ss)->sun_path);
 		if (l->fd == STDIN_FILENO)
 			occupy(l->fd);
 		else
@@ -388,6 +476,7 @@ static void hold_signals(int how)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	pthread_sigmask(how, &set, NULL);
 }
 
@@ -427,6 +516,8 @@ static void start_loop(void)
 	uv_signal_init(loop, &process.on_int);
 	uv_signal_start(&process.on_term, on_signal, SIGTERM);
 	uv_signal_start(&process.on_int, on_signal, SIGINT);
+	uv_signal_init(loop, &process.on_hup);
+	uv_signal_start(&process.on_hup, on_reload_signal, SIGHUP);
 	hold_signals(SIG_UNBLOCK);
 }
 
@@ -476,6 +567,7 @@ static int serve(bool on_descriptor_0)
 	uv_close((uv_handle_t *)&process.drain_timer, NULL);
 	uv_close((uv_handle_t *)&process.on_term, NULL);
 	uv_close((uv_handle_t *)&process.on_int, NULL);
+	uv_close((uv_handle_t *)&process.on_hup, NULL);
 	uv_run(&process.loop, UV_RUN_DEFAULT);
 	uv_loop_close(&process.loop);
 	store_shared_free(process.shared);

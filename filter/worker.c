@@ -37,6 +37,7 @@ struct worker {
 	pthread_mutex_t lock; /* guards everything below */
 	int *fds;             /* accepted, not yet taken over */
 	size_t fds_n, fds_cap;
+	struct config *reload; /* takes w->config's place; a reference */
 	bool stop, force;
 	bool deaf; /* wake is closed: word left now is not heard */
 	char store_state[128];
@@ -75,9 +76,18 @@ static void connection_closed(void *owner)
 	end_if_idle(w);
 }
 
+static void take_config(struct worker *w, struct config *c)
+{
+	config_unref(w->config);
+	w->config = c;
+	w->exchanges.config = c;
+	store_reload(w->exchanges.store, c);
+}
+
 static void look_in_inbox(uv_async_t *wake)
 {
 	struct worker *w = wake->data;
+	struct config *reload;
 	size_t n;
 	int *fds;
 	bool stop, force;
@@ -89,7 +99,11 @@ static void look_in_inbox(uv_async_t *wake)
 	w->fds_n = w->fds_cap = 0;
 	stop = w->stop;
 	force = w->force;
+	reload = w->reload;
+	w->reload = NULL;
 	pthread_mutex_unlock(&w->lock);
+	if (reload)
+		take_config(w, reload);
 	for (size_t i = 0; i < n; i++)
 		if (!connections_add(&w->connections, fds[i], w->config))
 			atomic_fetch_sub(&w->load, 1);
@@ -194,6 +208,17 @@ size_t worker_load(const struct worker *w)
 	return atomic_load(&w->load);
 }
 
+void worker_reload(struct worker *w, struct config *c)
+{
+	pthread_mutex_lock(&w->lock);
+	if (!w->deaf) {
+		config_unref(w->reload);
+		w->reload = config_ref(c);
+		uv_async_send(&w->wake);
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
 void worker_stop(struct worker *w, bool by_force)
 {
 	pthread_mutex_lock(&w->lock);
@@ -214,6 +239,7 @@ void worker_join(struct worker *w)
 	pthread_join(w->thread, NULL);
 	pthread_mutex_destroy(&w->lock);
 	free(w->fds);
+	config_unref(w->reload);
 	free(w);
 }
 

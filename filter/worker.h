@@ -22,6 +22,9 @@ void worker_give(struct worker *w, int fd);
 /* Connections it has or has been given: what new ones are spread by. */
 size_t worker_load(const struct worker *w);
 
+/* New requests and connections are served by c, which is held by reference. */
+void worker_reload(struct worker *w, struct config *c);
+
 /* No request is begun any more; the thread ends once the running ones have, or at once
  * when by_force is set. */
 void worker_stop(struct worker *w, bool by_force);

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 
 static int log_fd = 2;
-static enum log_level log_least = LOG_LEVEL_NOTICE;
+static _Atomic enum log_level log_least = LOG_LEVEL_NOTICE;
 
 static const char *const level_names[] = {
 	[LOG_LEVEL_ERROR] = "error",

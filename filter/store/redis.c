@@ -580,6 +580,11 @@ static void on_timer_closed(uv_handle_t *handle)
 	free(r);
 }
 
+void redis_reload(struct redis *r, const struct config *c)
+{
+	r->config = c;
+}
+
 void redis_close(struct redis *r)
 {
 	if (r->status == REDIS_CLOSED)

@@ -38,6 +38,10 @@ struct redis_events {
 	void (*closed)(void *owner);
 };
 
+/* Takes another configuration: its time-outs; c is borrowed until the next. The address
+ * must be the same. */
+void redis_reload(struct redis *r, const struct config *c);
+
 /* Starts connecting, without blocking, to c->store, which must outlive it. NULL when
  * memory is out. */
 struct redis *redis_new(uv_loop_t *loop, const struct config *c,

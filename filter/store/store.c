@@ -277,6 +277,16 @@ struct store *store_new(uv_loop_t *loop, struct config *c, struct store_shared *
 	return s;
 }
 
+void store_reload(struct store *s, struct config *c)
+{
+	struct config *old = s->config;
+
+	s->config = config_ref(c);
+	if (s->redis)
+		redis_reload(s->redis, c);
+	config_unref(old);
+}
+
 void store_close(struct store *s)
 {
 	if (!s)
