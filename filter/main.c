@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <grp.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +18,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "accepting.h"
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
@@ -29,28 +28,16 @@
 #include "front/cgi.h"
 #include "observe/control.h"
 #include "proxy/program.h"
-#include "worker.h"
 
-#define CONFIG_DEFAULT  "/etc/weir/weir.ini"
-#define ACCEPT_AT_ONCE  64  /* connections taken in one wake-up */
-#define ACCEPT_PAUSE_MS 100 /* when there are no descriptors left */
-#define LISTEN_MAX      64
-#define WORKERS_MAX     256
-#define DRAIN_LOOK_MS   10
-
-struct listener {
-	uv_poll_t poll;
-	int fd;
-	struct net_addr addr; /* without length: descriptor 0 */
-};
+#define CONFIG_DEFAULT "/etc/weir/weir.ini"
+#define WORKERS_MAX    256
+#define DRAIN_LOOK_MS  10
 
 static struct {
 	struct config *config;
 	struct store_shared *shared;
 	struct directory *directory;
 	uv_loop_t loop;
-	struct listener listeners[LISTEN_MAX];
-	size_t n_listeners;
 	struct worker *workers[WORKERS_MAX];
 	size_t n_workers;
 	struct control *control;
@@ -61,7 +48,7 @@ static struct {
 	struct config *reloaded;    /* what it read; NULL after mistakes */
 	struct buf reload_messages; /* and what it said */
 	int64_t loaded_us;
-	uv_timer_t accept_pause, drain_timer;
+	uv_timer_t drain_timer;
 	const char *started_as;
 	int64_t started_us;
 	int64_t drain_until_us;
@@ -75,18 +62,6 @@ static bool is_listening(int fd)
 	socklen_t len = sizeof(on);
 
 	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on;
-}
-
-/* Puts /dev/null at a standard descriptor. Were one of them free, the next socket would
- * get its number, and what is written to standard error would go to a client. */
-static void occupy(int fd)
-{
-	int null = open("/dev/null", O_RDWR);
-
-	if (null != fd) {
-		dup2(null, fd);
-		close(null);
-	}
 }
 
 static void complain(const char *text)
@@ -120,33 +95,6 @@ static void raise_nofile(void)
 			LOG_STR("error", strerror(errno)));
 }
 
-/* The numbers behind user and group names; "" leaves -1. */
-static bool find_owner(const char *user, const char *group, struct net_listen *how)
-{
-	struct passwd *pw;
-	struct group *gr;
-
-	how->uid = (uid_t)-1;
-	how->gid = (gid_t)-1;
-	if (*user) {
-		pw = getpwnam(user);
-		if (!pw) {
-			log_error("no such user", LOG_STR("user", user));
-			return false;
-		}
-		how->uid = pw->pw_uid;
-	}
-	if (*group) {
-		gr = getgrnam(group);
-		if (!gr) {
-			log_error("no such group", LOG_STR("group", group));
-			return false;
-		}
-		how->gid = gr->gr_gid;
-	}
-	return true;
-}
-
 #define DIRECTORY_CACHE 100000 /* entries: some 60 MB when full */
 
 /* The users' directory, if there is one. A broken one is an error now, and a policy
@@ -172,59 +120,6 @@ static bool open_directory(void)
 			LOG_VIEW("why", buf_view(&why)));
 	buf_release(&why);
 	return process.directory != NULL;
-}
-
-static bool add_listener(int fd, const struct net_addr *addr)
-{
-	struct listener *l = &process.listeners[process.n_listeners];
-
-	if (process.n_listeners == LISTEN_MAX) {
-		log_error("too many listen options", LOG_INT("most", LISTEN_MAX));
-		return false;
-	}
-	l->fd = fd;
-	if (addr)
-		l->addr = *addr;
-	process.n_listeners++;
-	return true;
-}
-
-static bool open_listeners(bool on_descriptor_0)
-{
-	const struct config *c = process.config;
-	struct net_listen how = { .backlog = (int)c->server.backlog,
-		.mode = c->server.socket_mode };
-	struct buf why = { 0 };
-
-	if (on_descriptor_0) {
-		if (c->server.n_listen)
-			log_notice("listen is ignored: descriptor 0 is a listening socket");
-		fcntl(0, F_SETFD, FD_CLOEXEC);
-		fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
-		return add_listener(0, NULL);
-	}
-	if (!c->server.n_listen) {
-		log_error("nowhere to serve: add \"listen = unix:/run/weir/weir.sock\" to "
-			  "[server], "
-			  "or start weir from a web server",
-			LOG_STR("file", c->file));
-		return false;
-	}
-	if (!find_owner(c->server.socket_user, c->server.socket_group, &how))
-		return false;
-	for (size_t i = 0; i < c->server.n_listen; i++) {
-		int fd = net_listen(&c->server.listen[i], &how, &why);
-
-		if (fd < 0) {
-			log_error("cannot serve", LOG_VIEW("why", buf_view(&why)));
-			buf_release(&why);
-			return false;
-		}
-		if (!add_listener(fd, &c->server.listen[i]))
-			return false;
-		log_notice("serving", LOG_STR("listen", c->server.listen[i].text));
-	}
-	return true;
 }
 
 /* -- the control socket ------------------------------------------------------------ */
@@ -262,7 +157,7 @@ static void open_control(void)
 	if (!*text)
 		return;
 	if (net_addr_parse(view_str(text), &addr, &why) &&
-		find_owner("", process.config->server.control_group, &how))
+		accepting_find_owner("", process.config->server.control_group, &how))
 		fd = net_listen(&addr, &how, &why);
 	if (fd >= 0)
 		process.control = control_start(&process.loop, fd, &control_ops, NULL);
@@ -273,67 +168,6 @@ static void open_control(void)
 	else if (addr.ss.ss_family == AF_UNIX)
 		process.control_path = ((struct sockaddr_un *)&addr.ss)->sun_path;
 	buf_release(&why);
-}
-
-/* -- accepting --------------------------------------------------------------------- */
-
-static void accept_some(uv_poll_t *poll, int status, int events);
-
-static void listen_again(uv_timer_t *t)
-{
-	(void)t;
-	for (size_t i = 0; i < process.n_listeners; i++)
-		uv_poll_start(&process.listeners[i].poll, UV_READABLE, accept_some);
-}
-
-/* Out of descriptors or memory: connections wait in the backlog for a moment. */
-static void pause_accepting(int err)
-{
-	static struct log_gate gate;
-	uint64_t missed;
-
-	if (log_gate_open(&gate, clock_mono_us(), &missed))
-		log_warn("cannot accept connections for now",
-			LOG_STR("error", strerror(err)), LOG_INT("suppressed", missed));
-	for (size_t i = 0; i < process.n_listeners; i++)
-		uv_poll_stop(&process.listeners[i].poll);
-	uv_timer_start(&process.accept_pause, listen_again, ACCEPT_PAUSE_MS, 0);
-}
-
-static struct worker *least_loaded(void)
-{
-	static size_t turn; /* equals take turns */
-	struct worker *best = NULL;
-
-	turn++;
-	for (size_t i = 0; i < process.n_workers; i++) {
-		struct worker *w = process.workers[(turn + i) % process.n_workers];
-
-		if (!best || worker_load(w) < worker_load(best))
-			best = w;
-	}
-	return best;
-}
-
-static void accept_some(uv_poll_t *poll, int status, int events)
-{
-	struct listener *l = poll->data;
-
-	(void)status;
-	(void)events;
-	for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
-		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (fd >= 0) {
-			worker_give(least_loaded(), fd);
-		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			errno == ENOMEM) {
-			pause_accepting(errno);
-			return;
-		} else if (errno != EINTR && errno != ECONNABORTED) {
-			return; /* EAGAIN: somebody else took it, or there are no more */
-		}
-	}
 }
 
 /* -- reloading --------------------------------------------------------------------- */
@@ -436,37 +270,6 @@ static void look_at_drain(uv_timer_t *t)
 	}
 }
 
-/* Whoever has connected by now is still served. */
-static void accept_the_rest(struct listener *l)
-{
-	int fd;
-
-	while ((fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
-		worker_give(least_loaded(), fd);
-}
-
-static void close_listeners(void)
-{
-	/* A successor may want the path while this process drains. */
-	if (process.control_path)
-		unlink(process.control_path);
-	process.control_path = NULL;
-	for (size_t i = 0; i < process.n_listeners; i++) {
-		struct listener *l = &process.listeners[i];
-
-		if (l->addr.len)
-			accept_the_rest(l);
-		uv_close((uv_handle_t *)&l->poll, NULL);
-		if (l->addr.len && l->addr.ss.ss_family == AF_UNIX)
-			unlink(((const struct sockaddr_un *)&l->addr.ss)->sun_path);
-		if (l->fd == STDIN_FILENO)
-			occupy(l->fd);
-		else
-			close(l->fd);
-	}
-	process.n_listeners = 0;
-}
-
 /* From the first socket on a signal must end weir by the drain and not at once, which
  * would leave socket files behind: it waits until the loop can take it. */
 static void hold_signals(int how)
@@ -488,8 +291,11 @@ static void on_signal(uv_signal_t *s, int number)
 
 	log_notice(again ? "stopping at once" : "stopping", LOG_INT("signal", number));
 	if (!again) {
-		uv_timer_stop(&process.accept_pause);
-		close_listeners();
+		/* A successor may want the path while this process drains. */
+		if (process.control_path)
+			unlink(process.control_path);
+		process.control_path = NULL;
+		accepting_stop();
 		process.drain_until_us = clock_mono_us() +
 			process.config->server.stop_timeout_ms * US_PER_MS;
 		uv_timer_start(&process.drain_timer, look_at_drain, 0, DRAIN_LOOK_MS);
@@ -503,14 +309,7 @@ static void start_loop(void)
 {
 	uv_loop_t *loop = &process.loop;
 
-	for (size_t i = 0; i < process.n_listeners; i++) {
-		struct listener *l = &process.listeners[i];
-
-		uv_poll_init(loop, &l->poll, l->fd);
-		l->poll.data = l;
-		uv_poll_start(&l->poll, UV_READABLE, accept_some);
-	}
-	uv_timer_init(loop, &process.accept_pause);
+	accepting_start(loop, process.workers, process.n_workers);
 	uv_timer_init(loop, &process.drain_timer);
 	uv_signal_init(loop, &process.on_term);
 	uv_signal_init(loop, &process.on_int);
@@ -548,7 +347,8 @@ static int serve(bool on_descriptor_0)
 {
 	raise_nofile();
 	hold_signals(SIG_BLOCK);
-	if (uv_loop_init(&process.loop) < 0 || !open_listeners(on_descriptor_0))
+	if (uv_loop_init(&process.loop) < 0 ||
+		!accepting_open(process.config, on_descriptor_0))
 		return 1;
 	process.shared = store_shared_new(process.config);
 	if (!process.shared || !open_directory() || !start_workers())
@@ -563,7 +363,6 @@ static int serve(bool on_descriptor_0)
 	control_stop(process.control);
 	for (size_t i = 0; i < process.n_workers; i++)
 		worker_join(process.workers[i]);
-	uv_close((uv_handle_t *)&process.accept_pause, NULL);
 	uv_close((uv_handle_t *)&process.drain_timer, NULL);
 	uv_close((uv_handle_t *)&process.on_term, NULL);
 	uv_close((uv_handle_t *)&process.on_int, NULL);
@@ -643,7 +442,7 @@ int main(int argc, char **argv)
 
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0)
-			occupy(fd);
+			accepting_occupy(fd);
 	process.started_us = clock_mono_us();
 	if (!on_descriptor_0 && getenv("GATEWAY_INTERFACE"))
 		return serve_as_cgi(); /* argv is the client's (RFC 3875, section 4.4) */

@@ -35,6 +35,7 @@ may_include() {
 	exchange | exchange_state | answering)
 			echo "$all exchange.h exchange_state.h" ;;
 	worker)		echo "$all exchange.h worker.h" ;;
+	accepting)	echo "$below worker.h accepting.h" ;;
 	main)		echo '*' ;;
 	*)		echo '' ;;
 	esac

@@ -1,0 +1,228 @@
+/*
+ * accepting.c - connections come in on the main thread, one socket after the other.
+ *
+ * One thread accepts for all workers, so that kept connections spread evenly: each new
+ * one goes to the worker that has fewest. That costs a wake-up of the worker, which
+ * one busy with requests does not need.
+ */
+#include "accepting.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define ACCEPT_AT_ONCE  64  /* connections taken in one wake-up */
+#define ACCEPT_PAUSE_MS 100 /* when there are no descriptors left */
+#define LISTEN_MAX      64
+
+struct listener {
+	uv_poll_t poll;
+	int fd;
+	struct net_addr addr; /* without length: descriptor 0 */
+};
+
+static struct {
+	struct listener listeners[LISTEN_MAX];
+	size_t n_listeners;
+	struct worker **workers; /* main's */
+	size_t n_workers;
+	uv_timer_t pause;
+} accepting;
+
+/* Puts /dev/null at a standard descriptor. Were one of them free, the next socket would
+ * get its number, and what is written to standard error would go to a client. */
+void accepting_occupy(int fd)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	if (null != fd) {
+		dup2(null, fd);
+		close(null);
+	}
+}
+
+/* The numbers behind user and group names; "" leaves -1. */
+bool accepting_find_owner(const char *user, const char *group, struct net_listen *how)
+{
+	struct passwd *pw;
+	struct group *gr;
+
+	how->uid = (uid_t)-1;
+	how->gid = (gid_t)-1;
+	if (*user) {
+		pw = getpwnam(user);
+		if (!pw) {
+			log_error("no such user", LOG_STR("user", user));
+			return false;
+		}
+		how->uid = pw->pw_uid;
+	}
+	if (*group) {
+		gr = getgrnam(group);
+		if (!gr) {
+			log_error("no such group", LOG_STR("group", group));
+			return false;
+		}
+		how->gid = gr->gr_gid;
+	}
+	return true;
+}
+
+static bool add_listener(int fd, const struct net_addr *addr)
+{
+	struct listener *l = &accepting.listeners[accepting.n_listeners];
+
+	if (accepting.n_listeners == LISTEN_MAX) {
+		log_error("too many listen options", LOG_INT("most", LISTEN_MAX));
+		return false;
+	}
+	l->fd = fd;
+	if (addr)
+		l->addr = *addr;
+	accepting.n_listeners++;
+	return true;
+}
+
+bool accepting_open(const struct config *c, bool on_descriptor_0)
+{
+	struct net_listen how = { .backlog = (int)c->server.backlog,
+		.mode = c->server.socket_mode };
+	struct buf why = { 0 };
+
+	if (on_descriptor_0) {
+		if (c->server.n_listen)
+			log_notice("listen is ignored: descriptor 0 is a listening socket");
+		fcntl(0, F_SETFD, FD_CLOEXEC);
+		fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
+		return add_listener(0, NULL);
+	}
+	if (!c->server.n_listen) {
+		log_error("nowhere to serve: add \"listen = unix:/run/weir/weir.sock\" to "
+			  "[server], "
+			  "or start weir from a web server",
+			LOG_STR("file", c->file));
+		return false;
+	}
+	if (!accepting_find_owner(c->server.socket_user, c->server.socket_group, &how))
+		return false;
+	for (size_t i = 0; i < c->server.n_listen; i++) {
+		int fd = net_listen(&c->server.listen[i], &how, &why);
+
+		if (fd < 0) {
+			log_error("cannot serve", LOG_VIEW("why", buf_view(&why)));
+			buf_release(&why);
+			return false;
+		}
+		if (!add_listener(fd, &c->server.listen[i]))
+			return false;
+		log_notice("serving", LOG_STR("listen", c->server.listen[i].text));
+	}
+	return true;
+}
+
+static void accept_some(uv_poll_t *poll, int status, int events);
+
+static void listen_again(uv_timer_t *t)
+{
+	(void)t;
+	for (size_t i = 0; i < accepting.n_listeners; i++)
+		uv_poll_start(&accepting.listeners[i].poll, UV_READABLE, accept_some);
+}
+
+/* Out of descriptors or memory: connections wait in the backlog for a moment. */
+static void pause_accepting(int err)
+{
+	static struct log_gate gate;
+	uint64_t missed;
+
+	if (log_gate_open(&gate, clock_mono_us(), &missed))
+		log_warn("cannot accept connections for now",
+			LOG_STR("error", strerror(err)), LOG_INT("suppressed", missed));
+	for (size_t i = 0; i < accepting.n_listeners; i++)
+		uv_poll_stop(&accepting.listeners[i].poll);
+	uv_timer_start(&accepting.pause, listen_again, ACCEPT_PAUSE_MS, 0);
+}
+
+static struct worker *least_loaded(void)
+{
+	static size_t turn; /* equals take turns */
+	struct worker *best = NULL;
+
+	turn++;
+	for (size_t i = 0; i < accepting.n_workers; i++) {
+		struct worker *w = accepting.workers[(turn + i) % accepting.n_workers];
+
+		if (!best || worker_load(w) < worker_load(best))
+			best = w;
+	}
+	return best;
+}
+
+static void accept_some(uv_poll_t *poll, int status, int events)
+{
+	struct listener *l = poll->data;
+
+	(void)status;
+	(void)events;
+	for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			worker_give(least_loaded(), fd);
+		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			errno == ENOMEM) {
+			pause_accepting(errno);
+			return;
+		} else if (errno != EINTR && errno != ECONNABORTED) {
+			return; /* EAGAIN: somebody else took it, or there are no more */
+		}
+	}
+}
+
+void accepting_start(uv_loop_t *loop, struct worker **workers, size_t n_workers)
+{
+	accepting.workers = workers;
+	accepting.n_workers = n_workers;
+	uv_timer_init(loop, &accepting.pause);
+	for (size_t i = 0; i < accepting.n_listeners; i++) {
+		struct listener *l = &accepting.listeners[i];
+
+		uv_poll_init(loop, &l->poll, l->fd);
+		l->poll.data = l;
+		uv_poll_start(&l->poll, UV_READABLE, accept_some);
+	}
+}
+
+/* Whoever has connected by now is still served. */
+static void accept_the_rest(struct listener *l)
+{
+	int fd;
+
+	while ((fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+		worker_give(least_loaded(), fd);
+}
+
+void accepting_stop(void)
+{
+	uv_close((uv_handle_t *)&accepting.pause, NULL);
+	for (size_t i = 0; i < accepting.n_listeners; i++) {
+		struct listener *l = &accepting.listeners[i];
+
+		if (l->addr.len)
+			accept_the_rest(l);
+		uv_close((uv_handle_t *)&l->poll, NULL);
+		if (l->addr.len && l->addr.ss.ss_family == AF_UNIX)
+			unlink(((const struct sockaddr_un *)&l->addr.ss)->sun_path);
+		if (l->fd == STDIN_FILENO)
+			accepting_occupy(l->fd);
+		else
+			close(l->fd);
+	}
+	accepting.n_listeners = 0;
+}

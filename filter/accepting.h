@@ -1,0 +1,28 @@
+/*
+ * accepting.h - the sockets weir serves on, and who gets their connections. Main thread.
+ */
+#ifndef WEIR_ACCEPTING_H
+#define WEIR_ACCEPTING_H
+
+#include <uv.h>
+
+#include "config/config.h"
+#include "worker.h"
+
+/* Opens what c says, or takes descriptor 0. False, logged, when there is nowhere to
+ * serve. Sets the process's umask for a moment: before there are threads. */
+bool accepting_open(const struct config *c, bool on_descriptor_0);
+/* Begins to hand connections to workers, which are borrowed until accepting_stop(). */
+void accepting_start(uv_loop_t *loop, struct worker **workers, size_t n_workers);
+/* Hands over who has connected by now, closes the sockets and removes their files. */
+void accepting_stop(void);
+
+/* The numbers behind names of user and group; "" leaves -1. False, logged, for unknown
+ * ones. */
+bool accepting_find_owner(const char *user, const char *group, struct net_listen *how);
+
+/* Puts /dev/null at a standard descriptor. Were one of them free, the next socket would
+ * get its number, and what is written to standard error would go to a client. */
+void accepting_occupy(int fd);
+
+#endif
