@@ -90,10 +90,13 @@ enum step answer_error(
 
 static void count_refusal(enum outcome outcome)
 {
-	if (outcome == OUTCOME_REFUSED)
-		count_one(COUNT_requests_refused);
-	else if (outcome == OUTCOME_FORBIDDEN)
-		count_one(COUNT_requests_forbidden);
+	switch (outcome) {
+	case OUTCOME_REFUSED: count_one(COUNT_requests_refused); break;
+	case OUTCOME_FORBIDDEN: count_one(COUNT_requests_forbidden); break;
+	case OUTCOME_NEVER: count_one(COUNT_requests_unfit); break;
+	case OUTCOME_UNAVAILABLE: count_one(COUNT_requests_uncounted); break;
+	case OUTCOME_PASS: break;
+	}
 }
 
 enum step answer_refusal(struct exchange *x)

@@ -225,6 +225,7 @@ static enum step hold(struct exchange *x)
 	if (!h)
 		return answer_error(x, 503, "Out of memory", 1);
 	h->exchange = x;
+	uv_update_time(x->set->loop); /* else it starts when this turn of the loop began */
 	uv_timer_init(x->set->loop, &h->timer);
 	h->timer.data = h;
 	uv_timer_start(&h->timer, turn_comes, (uint64_t)((hold_us + 999) / 1000), 0);

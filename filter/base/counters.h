@@ -14,52 +14,56 @@
 #include "base/view.h"
 
 /* COUNTER only rises. GAUGE rises and falls. */
-#define COUNTERS(COUNTER, GAUGE)                                                         \
-	GAUGE(connections_open, "Connections from web servers that are open now.")       \
-	GAUGE(exchanges_open, "Requests being worked on now.")                           \
-	GAUGE(programs_running, "CGI programs running now.")                             \
-	COUNTER(connections, "Connections accepted from web servers.")                   \
-	COUNTER(connections_malformed,                                                   \
-		"Connections closed because what came was not FastCGI.")                 \
-	COUNTER(connections_slow,                                                        \
-		"Connections closed because the head did not come in time, "             \
-		"or the answer was not read.")                                           \
-	COUNTER(requests, "Requests whose head arrived whole.")                          \
-	COUNTER(requests_passed,                                                         \
-		"Requests passed on to a backend, or let pass as authorizer.")           \
-	COUNTER(requests_exempt, "Requests from the allow list; they meet no limit.")    \
-	COUNTER(requests_refused, "Requests refused because a limit was reached (429).") \
-	COUNTER(requests_forbidden, "Requests refused by a rule with count=0 (403).")    \
-	COUNTER(requests_over_shadow,                                                    \
-		"Requests passed although a rule in shadow mode was over its limit.")    \
-	COUNTER(requests_unmatched,                                                      \
-		"Requests that no endpoint and no default backend took (404).")          \
-	COUNTER(requests_oversized,                                                      \
-		"Requests with a head or body over the limit (431, 413).")               \
-	COUNTER(requests_bad, "Requests whose head or body contradicts itself (400).")   \
-	COUNTER(requests_abandoned,                                                      \
-		"Requests whose client left before the answer was complete.")            \
-	COUNTER(requests_held, "Requests held by a leaky bucket until their turn.")      \
-	COUNTER(requests_without_address,                                                \
-		"Requests without REMOTE_ADDR; all of them count as one client.")        \
-	COUNTER(decisions_redis, "Decisions made by Redis.")                             \
-	COUNTER(decisions_denied,                                                        \
-		"Refusals of Redis that were repeated, within a second or so, "          \
-		"without asking it again.")                                              \
-	COUNTER(decisions_memory, "Decisions made by the memory store.")                 \
-	COUNTER(decisions_fallback,                                                      \
-		"Decisions made by the local table because Redis did not "               \
-		"answer. While it rises limits are per process.")                        \
-	COUNTER(store_failures,                                                          \
-		"Replies from Redis that failed, were late or made no sense.")           \
-	COUNTER(store_connects, "Connections made to Redis.")                            \
-	COUNTER(store_evictions,                                                         \
-		"Entries dropped from a full memory table before their time.")           \
-	COUNTER(backend_answers, "Answers that came whole from a backend.")              \
-	COUNTER(backend_failures,                                                        \
-		"Backend calls that failed before an answer began (502, 503, 504).")     \
-	COUNTER(backend_truncated, "Answers that broke off after they had begun.")       \
-	COUNTER(programs_started, "CGI programs started.")                               \
+#define COUNTERS(COUNTER, GAUGE)                                                          \
+	GAUGE(connections_open, "Connections from web servers that are open now.")        \
+	GAUGE(exchanges_open, "Requests being worked on now.")                            \
+	GAUGE(programs_running, "CGI programs running now.")                              \
+	COUNTER(connections, "Connections accepted from web servers.")                    \
+	COUNTER(connections_malformed,                                                    \
+		"Connections closed because what came was not FastCGI.")                  \
+	COUNTER(connections_slow,                                                         \
+		"Connections closed because the head did not come in time, "              \
+		"or the answer was not read.")                                            \
+	COUNTER(requests, "Requests whose head arrived whole.")                           \
+	COUNTER(requests_passed,                                                          \
+		"Requests passed on to a backend, or let pass as authorizer.")            \
+	COUNTER(requests_exempt, "Requests from the allow list; they meet no limit.")     \
+	COUNTER(requests_refused, "Requests refused because a limit was reached (429).")  \
+	COUNTER(requests_forbidden, "Requests refused by a rule with count=0 (403).")     \
+	COUNTER(requests_unfit,                                                           \
+		"Requests refused because they cost more than a limit ever holds (413).") \
+	COUNTER(requests_uncounted,                                                       \
+		"Requests refused because nobody could count them (503).")                \
+	COUNTER(requests_over_shadow,                                                     \
+		"Requests passed although a rule in shadow mode was over its limit.")     \
+	COUNTER(requests_unmatched,                                                       \
+		"Requests that no endpoint and no default backend took (404).")           \
+	COUNTER(requests_oversized,                                                       \
+		"Requests with a head or body over the limit (431, 413).")                \
+	COUNTER(requests_bad, "Requests whose head or body contradicts itself (400).")    \
+	COUNTER(requests_abandoned,                                                       \
+		"Requests whose client left before the answer was complete.")             \
+	COUNTER(requests_held, "Requests held by a leaky bucket until their turn.")       \
+	COUNTER(requests_without_address,                                                 \
+		"Requests without REMOTE_ADDR; all of them count as one client.")         \
+	COUNTER(decisions_redis, "Decisions made by Redis.")                              \
+	COUNTER(decisions_denied,                                                         \
+		"Refusals of Redis that were repeated, within a second or so, "           \
+		"without asking it again.")                                               \
+	COUNTER(decisions_memory, "Decisions made by the memory store.")                  \
+	COUNTER(decisions_fallback,                                                       \
+		"Decisions made by the local table because Redis did not "                \
+		"answer. While it rises limits are per process.")                         \
+	COUNTER(store_failures,                                                           \
+		"Replies from Redis that failed, were late or made no sense.")            \
+	COUNTER(store_connects, "Connections made to Redis.")                             \
+	COUNTER(store_evictions,                                                          \
+		"Entries dropped from a full memory table before their time.")            \
+	COUNTER(backend_answers, "Answers that came whole from a backend.")               \
+	COUNTER(backend_failures,                                                         \
+		"Backend calls that failed before an answer began (502, 503, 504).")      \
+	COUNTER(backend_truncated, "Answers that broke off after they had begun.")        \
+	COUNTER(programs_started, "CGI programs started.")                                \
 	COUNTER(programs_killed, "CGI programs ended by force.")
 
 enum counter {
