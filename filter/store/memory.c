@@ -6,6 +6,11 @@
  * by when they were last asked for (a list). The shards share the bytes evenly, so one
  * that is full may evict while others have room; a small table has fewer shards, since a
  * key's whole state must fit in one.
+ *
+ * A decision always finds room for its own tiers, wherever their keys fall: at worst a shard
+ * holds nothing but what the tiers of one decision need (TIERS_MAX entries), though that
+ * may be more than its part. Else a request would pass uncounted, or not at all, because of
+ * where the hash put its keys. The next decision to make room there drops what is above.
  */
 #include "store/memory.h"
 
@@ -213,33 +218,32 @@ static bool in_use(const struct taking *t, const struct entry *e)
 	return false;
 }
 
-/* Makes room for more bytes in s, but not at the cost of what the decision uses. */
-static bool make_room(struct taking *t, struct shard *s, size_t more)
+/* Makes room for more bytes in s, but not at the cost of what the decision uses: when only
+ * that is left, the shard may hold more than its part until the next one makes room. */
+static void make_room(struct taking *t, struct shard *s, size_t more)
 {
 	const size_t most = t->memory->shard_bytes;
+	const size_t keep = more < most ? most - more : 0;
 
-	if (more > most)
-		return false;
-	if (s->bytes <= most - more)
-		return true;
+	if (s->bytes <= keep)
+		return;
 	/* What is in use goes to the heap's end until let_go(). */
 	for (size_t i = 0; i < t->n; i++) {
 		if (t->looks[i].shard == s && t->looks[i].entry)
 			set_end(s, t->looks[i].entry, INT64_MAX);
 	}
-	while (s->bytes > most - more) {
+	while (s->bytes > keep) {
 		struct entry *e = s->heap_n ? s->heap[0] : NULL;
 
 		if (!e || e->ends_us > t->now_us) {
 			/* What is in use was asked for last, so it stands behind all others. */
 			e = s->oldest;
 			if (!e || in_use(t, e))
-				return false;
+				return;
 			count_eviction();
 		}
 		entry_drop(s, e);
 	}
-	return true;
 }
 
 /* Finds the shards. False when two tiers have one key. */
@@ -325,7 +329,8 @@ static struct rate_view look(struct taking *t, size_t i, uint64_t cost)
 		l->entry ? &l->entry->state : &l->fresh, t->tiers[i].rate, cost, t->now_us);
 }
 
-/* Makes sure that charging tier i cannot fail. */
+/* Makes sure that charging tier i cannot fail. A state that is larger than a shard's whole
+ * part is refused: the configuration is checked for it (config/checks.c). */
 static bool reserve(struct taking *t, size_t i)
 {
 	const struct take_tier *tier = &t->tiers[i];
@@ -333,8 +338,7 @@ static bool reserve(struct taking *t, size_t i)
 	size_t had, needs;
 
 	if (!l->entry) {
-		if (!make_room(t, l->shard, entry_bytes(tier->key.n)))
-			return false;
+		make_room(t, l->shard, entry_bytes(tier->key.n));
 		l->entry = entry_add(l->shard, tier->key, l->hash, tier->rate->algorithm);
 		if (!l->entry)
 			return false;
@@ -342,8 +346,11 @@ static bool reserve(struct taking *t, size_t i)
 	}
 	had = rate_state_bytes(&l->entry->state, tier->rate->algorithm);
 	needs = rate_reserve_bytes(&l->entry->state, tier->rate, tier->cost, t->now_us);
-	if (needs > had && !make_room(t, l->shard, needs - had))
-		return false;
+	if (needs > had) {
+		if (needs > t->memory->shard_bytes)
+			return false;
+		make_room(t, l->shard, needs - had);
+	}
 	if (!rate_reserve(&l->entry->state, tier->rate, tier->cost, t->now_us))
 		return false;
 	needs = rate_state_bytes(&l->entry->state, tier->rate->algorithm);

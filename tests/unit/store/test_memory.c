@@ -357,25 +357,84 @@ Test(memory, what_finds_no_room_is_a_failure_and_nobody_pays)
 	memory_free(m);
 }
 
-Test(memory, a_decision_does_not_drop_its_own_counts)
-{
+/* Sixteen tiers that are too much for one shard together, wherever their keys fall. */
+struct many {
 	char keys[TIERS_MAX][300];
 	struct take_tier tiers[TIERS_MAX];
+};
+
+static void many_init(struct many *m, char first, const struct rate *r)
+{
+	for (size_t i = 0; i < TIERS_MAX; i++) {
+		memset(m->keys[i], first + (int)i, sizeof(m->keys[i]));
+		m->tiers[i] = (struct take_tier){ view_of(m->keys[i], sizeof(m->keys[i])),
+			r, 1, false };
+	}
+}
+
+Test(memory, a_decision_always_finds_room_for_its_own_tiers)
+{
+	struct rate r = window(5, 1000);
+	struct memory *m = memory_new(SMALL_BYTES);
 	struct rate_view views[TIERS_MAX];
+	struct many many, others;
+	size_t each, few;
+
+	many_init(&many, 'a', &r);
+	many_init(&others, 'A', &r);
+	cr_assert(take(m, many.tiers, 3, 0, views));
+	for (uint64_t i = 0; i < 4; i++) {
+		cr_assert(take(m, many.tiers, TIERS_MAX, 1, views));
+		for (size_t j = 0; j < TIERS_MAX; j++)
+			cr_assert_eq(views[j].remaining, (j < 3 ? 3 : 4) - i);
+	}
+	/* Three are at their limit now: it holds for all. */
+	cr_assert_not(take(m, many.tiers, TIERS_MAX, 1, views));
+	cr_assert_eq(memory_count(m), TIERS_MAX + 0u);
+	cr_assert_gt(memory_bytes(m), SMALL_BYTES);
+	/* Others may take as much, but not on top of it. */
+	cr_assert(take(m, others.tiers, TIERS_MAX, 2, views));
+	cr_assert_eq(memory_count(m), TIERS_MAX + 0u);
+	each = memory_bytes(m) / TIERS_MAX;
+	/* And with the next that is small it is as small as it should be. */
+	cr_assert(take_one(m, "k", r, 3));
+	cr_assert_leq(memory_bytes(m), SMALL_BYTES);
+	few = SMALL_BYTES / each;
+	cr_assert_geq(memory_count(m), few - 1);
+	memory_free(m);
+}
+
+/* All have ended, and yet those that are asked for belong to the decision. */
+Test(memory, a_decision_does_not_drop_its_own_counts)
+{
 	struct rate r = window(5, 1);
 	struct memory *m = memory_new(SMALL_BYTES);
-	bool admitted;
+	struct rate_view views[TIERS_MAX];
+	struct many many;
 
-	for (size_t i = 0; i < TIERS_MAX; i++) {
-		memset(keys[i], 'a' + (int)i, sizeof(keys[i]));
-		tiers[i] = (struct take_tier){ view_of(keys[i], sizeof(keys[i])), &r, 1,
-			false };
-	}
-	/* All but the first few have ended, and yet belong to the decision. */
-	cr_assert(take(m, tiers, 3, 0, views));
-	cr_assert_not(memory_take(m, tiers, TIERS_MAX, 100, &admitted, views));
-	cr_assert_eq(memory_count(m), 3u);
-	cr_assert(take(m, tiers, 4, 200, views));
+	many_init(&many, 'a', &r);
+	cr_assert(take(m, many.tiers, 3, 0, views));
+	cr_assert(take(m, many.tiers, TIERS_MAX, 100, views));
+	cr_assert_eq(memory_count(m), TIERS_MAX + 0u);
+	cr_assert(take(m, many.tiers, 4, 200, views));
+	memory_free(m);
+}
+
+/* As large as the configuration admits them: each log all but fills a shard. */
+Test(memory, windows_that_fill_a_shard_each_are_counted_together)
+{
+	struct rate r = window((SMALL_BYTES - 1024) / 8, S);
+	struct memory *m = memory_new(SMALL_BYTES);
+	struct rate_view views[TIERS_MAX];
+	struct many many;
+
+	many_init(&many, 'a', &r);
+	for (uint64_t i = 0; i < r.count; i++)
+		cr_assert(take(m, many.tiers, TIERS_MAX, (int64_t)i, views), "%lu", i);
+	cr_assert_not(take(m, many.tiers, TIERS_MAX, S - 1, views));
+	cr_assert_leq(memory_bytes(m), TIERS_MAX * SMALL_BYTES);
+	cr_assert(take_one(m, "k", window(1, S), S - 1));
+	cr_assert_leq(memory_bytes(m), SMALL_BYTES);
 	memory_free(m);
 }
 
