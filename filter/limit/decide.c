@@ -34,6 +34,13 @@ static const struct rule *choose(const struct tier *tier, const char *plan)
 	return any;
 }
 
+static enum on_error stricter_policy(enum on_error a, enum on_error b)
+{
+	if (a == ON_ERROR_CLOSED || b == ON_ERROR_CLOSED)
+		return ON_ERROR_CLOSED;
+	return a == ON_ERROR_LOCAL ? a : b;
+}
+
 static bool in_shadow(const struct config *c, const struct rule *rule)
 {
 	return c->server.mode == MODE_SHADOW || rule->mode == MODE_SHADOW;
@@ -89,42 +96,37 @@ static bool forbid(struct decision *d)
 	return true;
 }
 
-/* Whether any tier may refuse: where all are in shadow nothing may, the store's silence
- * and the total of the fallback included. */
-static bool enforces(const struct decision *d)
+/* Of the tiers that may refuse, whether there are any, and the strictest of what they say
+ * about a silent Redis: closed, local, open. Where all are in shadow nothing refuses, the
+ * store's silence and the total of the fallback included. Before tiers are merged, since
+ * each has its word. */
+static void note_policy(struct decision *d)
 {
 	const struct verdict *v = &d->verdict;
-	bool any = false;
 
-	for (size_t i = 0; i < v->n_tiers; i++)
-		any = any || !in_shadow(d->config, v->tiers[i].rule);
-	return any;
-}
-
-/* Whether some enforcing rule would rather refuse than not count. */
-static bool any_closed(const struct decision *d)
-{
-	const struct verdict *v = &d->verdict;
-	bool any = false;
-
-	for (size_t i = 0; i < v->n_tiers; i++)
-		any = any ||
-			(v->tiers[i].rule->on_error == ON_ERROR_CLOSED &&
-				!in_shadow(d->config, v->tiers[i].rule));
-	return any;
+	d->enforces = false;
+	d->policy = ON_ERROR_OPEN;
+	for (size_t i = 0; i < v->n_tiers; i++) {
+		if (in_shadow(d->config, v->tiers[i].rule))
+			continue;
+		d->enforces = true;
+		d->policy = stricter_policy(d->policy, v->tiers[i].rule->on_error);
+	}
 }
 
 /* Nobody counted: what the rules say about a silent store holds, except that local cannot
  * be had. */
 static void decide_uncounted(struct decision *d, bool closed)
 {
-	bool refuse = closed && enforces(d);
+	bool refuse = closed && d->enforces;
 
 	d->verdict.n_tiers = 0;
 	d->verdict.by = DECIDED_BY_FALLBACK;
 	conclude(d, refuse ? OUTCOME_UNAVAILABLE : OUTCOME_PASS);
 }
 
+/* While Redis is silent the rules say what that comes to; where this memory is the store
+ * there is nothing to wait for, and a client that fills it would be free of limits. */
 static void out_of_memory(struct decision *d)
 {
 	static struct log_gate gate;
@@ -132,7 +134,8 @@ static void out_of_memory(struct decision *d)
 
 	if (log_gate_open(&gate, clock_mono_us(), &missed))
 		log_error("no memory to count a request", LOG_INT("suppressed", missed));
-	decide_uncounted(d, any_closed(d));
+	decide_uncounted(
+		d, d->config->store.type == STORE_MEMORY || d->policy == ON_ERROR_CLOSED);
 }
 
 static void read_view(struct tier_verdict *tv, const struct rate_view *view)
@@ -186,30 +189,20 @@ static void blame_all(struct decision *d)
 	}
 }
 
-/* Whether the store was to let pass without looking. */
-static bool all_open(const struct decision *d)
-{
-	const struct verdict *v = &d->verdict;
-	bool open = true;
-
-	for (size_t i = 0; i < v->n_tiers; i++)
-		open = open &&
-			(v->tiers[i].rule->on_error == ON_ERROR_OPEN ||
-				in_shadow(d->config, v->tiers[i].rule));
-	return open && enforces(d);
-}
-
 static void answered(struct take *t)
 {
 	struct decision *d = CONTAINER_OF(t, struct decision, take);
-	bool pass = t->admitted || !enforces(d);
+	bool pass = t->admitted || !d->enforces;
 
 	d->pending = false;
 	if (t->failed) {
 		out_of_memory(d);
 		return;
 	}
-	if (t->closed || (t->by == DECIDED_BY_FALLBACK && all_open(d))) {
+	/* With open the store was to let pass without looking. */
+	if (t->closed ||
+		(t->by == DECIDED_BY_FALLBACK && d->enforces &&
+			d->policy == ON_ERROR_OPEN)) {
 		decide_uncounted(d, t->closed);
 		return;
 	}
@@ -274,27 +267,48 @@ static bool is_stricter(const struct take_tier *a, const struct take_tier *b)
 {
 	if (a->shadow != b->shadow)
 		return b->shadow;
-	return a->rate->count < b->rate->count;
+	if (a->rate->count != b->rate->count)
+		return a->rate->count < b->rate->count;
+	if (a->rate->burst != b->rate->burst)
+		return a->rate->burst < b->rate->burst;
+	return a->rate->max_delay_us < b->rate->max_delay_us;
 }
 
-/* Two tiers that come to one key (key= can name an endpoint) are one count: the stricter
- * speaks for both, and takes the larger cost as far as it fits. */
-static bool merge(struct take_tier *kept, const struct take_tier *other)
+/* Two tiers that come to one key (key= can name an endpoint) are one count, charged once:
+ * the least that either allows, for the larger cost as far as that fits. One in shadow
+ * has no part in what another enforces. rate is kept's own. Whether other is the one that
+ * a reply should tell of. */
+static bool merge(struct take_tier *kept, struct rate *rate, const struct take_tier *other)
 {
-	uint64_t cost = kept->cost > other->cost ? kept->cost : other->cost;
+	const struct rate *more = other->rate;
 	bool replace = is_stricter(other, kept);
 
-	if (kept->shadow != other->shadow)
-		cost = replace ? other->cost : kept->cost;
-
-	if (replace)
-		*kept = *other;
-	kept->cost = cost < kept->rate->burst ? cost : kept->rate->burst;
+	if (kept->shadow != other->shadow) {
+		if (replace) {
+			*rate = *more;
+			*kept = *other;
+			kept->rate = rate;
+		}
+		return replace;
+	}
+	/* The algorithm is one, and the window (config/checks.c). */
+	if (more->count < rate->count)
+		rate->count = more->count;
+	if (more->burst < rate->burst)
+		rate->burst = more->burst;
+	if (more->max_delay_us < rate->max_delay_us)
+		rate->max_delay_us = more->max_delay_us;
+	if (other->cost > kept->cost)
+		kept->cost = other->cost;
+	if (kept->cost > rate->burst)
+		kept->cost = rate->burst;
+	kept->on_error = stricter_policy(kept->on_error, other->on_error);
 	return replace;
 }
 
 /* One ask for each tier that is counted; keys lie behind one another in one buffer. */
-static bool prepare(struct decision *d, const struct limit_subject *about)
+static bool prepare(struct decision *d, const struct limit_subject *about,
+	const uint64_t costs[TIERS_MAX])
 {
 	struct verdict *v = &d->verdict;
 	size_t kept = 0, at = 0;
@@ -304,6 +318,7 @@ static bool prepare(struct decision *d, const struct limit_subject *about)
 	for (size_t i = 0; i < v->n_tiers; i++) {
 		const struct tier_verdict tv = v->tiers[i];
 		struct take_tier ask = { .rate = &tv.rule->rate,
+			.cost = costs[i],
 			.on_error = tv.rule->on_error,
 			.shadow = in_shadow(d->config, tv.rule) };
 		size_t same;
@@ -312,19 +327,20 @@ static bool prepare(struct decision *d, const struct limit_subject *about)
 			v->tiers[kept++] = tv;
 			continue;
 		}
-		ask.cost = said_cost(about, tv.rule);
 		ask.key = put_key(d, &tv, about);
 		if (!buf_ok(&d->keys))
 			return false;
 		same = find_key(d, ask.key);
 		if (same == d->take.n_tiers) {
+			d->rates[same] = *ask.rate;
+			ask.rate = &d->rates[same];
 			d->asks[d->take.n_tiers++] = ask;
 			tier_of[same] = kept;
 			v->tiers[kept++] = tv;
 			continue;
 		}
 		d->keys.n -= ask.key.n;
-		if (merge(&d->asks[same], &ask))
+		if (merge(&d->asks[same], &d->rates[same], &ask))
 			v->tiers[tier_of[same]] = tv;
 	}
 	v->n_tiers = kept;
@@ -335,27 +351,28 @@ static bool prepare(struct decision *d, const struct limit_subject *about)
 	return true;
 }
 
-/* A cost above what a tier ever holds: waiting would not help, so the verdict keeps those
- * tiers alone. Only a request that says so itself can cost that much. */
-static bool never_fits(struct decision *d)
+/* What the request takes from each tier. A cost above what a tier ever holds is refused
+ * for good, since waiting would not help, and then the verdict keeps those tiers alone.
+ * Only a request that says so itself can cost that much. */
+static bool never_fits(
+	struct decision *d, const struct limit_subject *about, uint64_t costs[TIERS_MAX])
 {
 	struct verdict *v = &d->verdict;
-	size_t asked = 0, n = 0;
+	struct tier_verdict never[TIERS_MAX];
+	size_t n = 0;
 
-	for (size_t i = 0; i < d->take.n_tiers; i++)
-		n += !d->asks[i].shadow && d->asks[i].cost > d->asks[i].rate->burst;
+	for (size_t i = 0; i < v->n_tiers; i++) {
+		const struct rule *rule = v->tiers[i].rule;
+
+		if (rule->counting != COUNT_LIMITED)
+			continue;
+		costs[i] = said_cost(about, rule);
+		if (costs[i] > rule->rate.burst && !in_shadow(d->config, rule))
+			never[n++] = v->tiers[i];
+	}
 	if (n == 0)
 		return false;
-	n = 0;
-	for (size_t i = 0; i < v->n_tiers; i++) {
-		const struct take_tier *ask;
-
-		if (v->tiers[i].rule->counting != COUNT_LIMITED)
-			continue;
-		ask = &d->asks[asked++];
-		if (!ask->shadow && ask->cost > ask->rate->burst)
-			v->tiers[n++] = v->tiers[i];
-	}
+	memcpy(v->tiers, never, n * sizeof(never[0]));
 	v->n_tiers = n;
 	blame(v, &v->tiers[0]);
 	return true;
@@ -365,6 +382,7 @@ void limit_decide(struct decision *d, struct store *s, const struct config *c,
 	const struct limit_subject *about)
 {
 	const struct client *client = about->client;
+	uint64_t costs[TIERS_MAX] = { 0 };
 
 	assert(!d->pending);
 	d->config = c;
@@ -379,12 +397,13 @@ void limit_decide(struct decision *d, struct store *s, const struct config *c,
 		conclude(d, OUTCOME_FORBIDDEN);
 		return;
 	}
-	if (!prepare(d, about)) {
-		out_of_memory(d);
+	note_policy(d);
+	if (never_fits(d, about, costs)) {
+		conclude(d, OUTCOME_NEVER);
 		return;
 	}
-	if (never_fits(d)) {
-		conclude(d, OUTCOME_NEVER);
+	if (!prepare(d, about, costs)) {
+		out_of_memory(d);
 		return;
 	}
 	if (d->take.n_tiers == 0) {

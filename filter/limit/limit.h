@@ -44,6 +44,9 @@ struct decision {
 	const struct config *config;
 	struct take take;
 	struct take_tier asks[TIERS_MAX]; /* one per limited tier of verdict, in order */
+	struct rate rates[TIERS_MAX];     /* of the asks; two tiers can come to one */
+	enum on_error policy; /* strictest of the tiers that may refuse; open without any */
+	bool enforces;        /* there are any */
 	struct buf keys;
 	bool pending;
 };
@@ -55,7 +58,10 @@ struct decision {
  *
  * A refusal (403 too) has its tier in verdict.worst. Tiers in shadow are in
  * verdict.tiers, with admitted as it would have been. Where nobody counted (fallback
- * policy open or closed) verdict.tiers is empty. */
+ * policy open or closed, or a memory store that is full) verdict.tiers is empty.
+ *
+ * Tiers that come to one store key are one in verdict.tiers: that of the stricter rule,
+ * counted with the least count, burst and max_delay of them and the largest cost. */
 void limit_decide(struct decision *d, struct store *s, const struct config *c,
 	const struct limit_subject *about);
 /* Ends a pending decision without done. */

@@ -457,6 +457,7 @@ Test(decide, a_store_that_cannot_count_is_answered_by_policy)
 		bool failed, closed;
 		enum rule_mode mode;
 		enum outcome outcome;
+		enum store_type store;
 	} rows[] = {
 		{ ON_ERROR_CLOSED, false, true, MODE_ENFORCE, OUTCOME_UNAVAILABLE },
 		{ ON_ERROR_CLOSED, false, true, MODE_SHADOW, OUTCOME_PASS },
@@ -465,6 +466,12 @@ Test(decide, a_store_that_cannot_count_is_answered_by_policy)
 		{ ON_ERROR_LOCAL, true, false, MODE_ENFORCE, OUTCOME_PASS },
 		{ ON_ERROR_OPEN, true, false, MODE_ENFORCE, OUTCOME_PASS },
 		{ ON_ERROR_OPEN, false, false, MODE_ENFORCE, OUTCOME_PASS },
+		/* The policies are about Redis: memory that cannot count has nobody else. */
+		{ ON_ERROR_LOCAL, true, false, MODE_ENFORCE, OUTCOME_UNAVAILABLE,
+			STORE_MEMORY },
+		{ ON_ERROR_OPEN, true, false, MODE_ENFORCE, OUTCOME_UNAVAILABLE,
+			STORE_MEMORY },
+		{ ON_ERROR_LOCAL, true, false, MODE_SHADOW, OUTCOME_PASS, STORE_MEMORY },
 	};
 
 	struct rule *rule = at_endpoint(sw60s, RULE_USER, 5);
@@ -474,6 +481,7 @@ Test(decide, a_store_that_cannot_count_is_answered_by_policy)
 		const struct verdict *v;
 
 		rule->on_error = rows[i].policy;
+		config.store.type = rows[i].store;
 		config.server.mode = rows[i].mode;
 		fake.answer.failed = rows[i].failed;
 		fake.answer.closed = rows[i].closed;
@@ -633,6 +641,137 @@ Test(decide, two_tiers_of_one_key_take_the_larger_cost_as_far_as_it_fits)
 	endpoint.tiers.list[1].rules[0].cost.fixed = 20;
 	decide(&endpoint, &alice);
 	cr_expect_eq(fake.tiers[0].cost, 7);
+}
+
+/* The site's tier comes to the endpoint's key, and neither is the stricter in all. */
+Test(decide, two_tiers_of_one_key_are_one_limit_with_the_least_of_both)
+{
+	static const struct {
+		struct rate first, second, wanted;
+	} rows[] = {
+		{ { RATE_TOKEN_BUCKET, 10, 60000000, 100, 0 },
+			{ RATE_TOKEN_BUCKET, 50, 60000000, 3, 0 },
+			{ RATE_TOKEN_BUCKET, 10, 60000000, 3, 0 } },
+		{ { RATE_LEAKY_BUCKET, 50, 60000000, 3, 2000000 },
+			{ RATE_LEAKY_BUCKET, 10, 60000000, 7, 500000 },
+			{ RATE_LEAKY_BUCKET, 10, 60000000, 3, 500000 } },
+		{ { RATE_LEAKY_BUCKET, 10, 60000000, 5, 0 },
+			{ RATE_LEAKY_BUCKET, 10, 60000000, 5, 900000 },
+			{ RATE_LEAKY_BUCKET, 10, 60000000, 5, 0 } },
+		{ { RATE_SLIDING_WINDOW, 9, 60000000, 9, 0 },
+			{ RATE_SLIDING_WINDOW, 8, 60000000, 8, 0 },
+			{ RATE_SLIDING_WINDOW, 8, 60000000, 8, 0 } },
+	};
+	struct rule *first = at_site(tb60s, RULE_IP, 1), *second;
+
+	second = at_endpoint(tb60s, RULE_IP, 1);
+	first->key = login;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		const struct rate *got;
+
+		first->rate = rows[i].first;
+		second->rate = rows[i].second;
+		decide(&endpoint, &alice);
+		cr_assert_eq(fake.n_tiers, 1);
+		got = fake.tiers[0].rate;
+		cr_expect_eq(got->algorithm, rows[i].wanted.algorithm, "row %zu", i);
+		cr_expect_eq(got->count, rows[i].wanted.count, "row %zu", i);
+		cr_expect_eq(got->window_us, rows[i].wanted.window_us, "row %zu", i);
+		cr_expect_eq(got->burst, rows[i].wanted.burst, "row %zu", i);
+		cr_expect_eq(got->max_delay_us, rows[i].wanted.max_delay_us, "row %zu", i);
+		cr_expect_eq(
+			first->rate.burst, rows[i].first.burst, "the rule stays as it is");
+	}
+	/* Three of one key, and the strictest policy of them. */
+	second->on_error = ON_ERROR_OPEN;
+	first->on_error = ON_ERROR_CLOSED;
+	second = at_endpoint(tb60s, RULE_IP, 2);
+	second->key = login;
+	second->on_error = ON_ERROR_LOCAL;
+	decide(&endpoint, &alice);
+	cr_assert_eq(fake.n_tiers, 1);
+	cr_expect_eq(fake.tiers[0].rate->count, 2);
+	cr_expect_eq(fake.tiers[0].on_error, ON_ERROR_CLOSED);
+	first->mode = MODE_SHADOW;
+	first->rate.count = first->rate.burst = 1;
+	first->cost.fixed = 9;
+	decide(&endpoint, &alice);
+	cr_assert_eq(fake.n_tiers, 1);
+	cr_expect(!fake.tiers[0].shadow);
+	cr_expect_eq(fake.tiers[0].rate->count, 2, "shadow has no part in it");
+	cr_expect_eq(fake.tiers[0].cost, 1);
+	cr_expect_eq(fake.tiers[0].on_error, ON_ERROR_LOCAL);
+}
+
+/* The rule that is merged away still has its word while Redis is silent. */
+Test(decide, two_tiers_of_one_key_pass_uncounted_only_if_both_are_open)
+{
+	const struct verdict *v;
+
+	at_endpoint(sw60s, RULE_IP, 5)->on_error = ON_ERROR_OPEN;
+	at_endpoint(sw60s, RULE_IP, 9)->on_error = ON_ERROR_LOCAL;
+	endpoint.tiers.list[1].rules[0].key = login;
+	fake.answer.by = DECIDED_BY_FALLBACK;
+	refuse(0, 5000000);
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(fake.tiers[0].on_error, ON_ERROR_LOCAL);
+	cr_expect_eq(v->outcome, OUTCOME_REFUSED);
+	endpoint.tiers.list[1].rules[0].on_error = ON_ERROR_OPEN;
+	v = decide(&endpoint, &alice);
+	cr_expect_eq(v->outcome, OUTCOME_PASS);
+}
+
+/* What a request says is held against each tier, before two of them become one. */
+Test(decide, what_never_fits_one_of_two_tiers_of_one_key_is_told)
+{
+	static char n[] = "n";
+	static const struct {
+		const char *query;
+		enum outcome outcome;
+		uint64_t cost;
+	} rows[] = {
+		{ "n=10", OUTCOME_PASS, 10 },
+		{ "n=11", OUTCOME_NEVER, 0 },
+		{ "n=50", OUTCOME_NEVER, 0 },
+		{ "n=101", OUTCOME_NEVER, 0 },
+		{ "n=x", OUTCOME_PASS, 10 },
+	};
+
+	for (int small_first = 0; small_first < 2; small_first++) {
+		static const uint64_t bursts[] = { 100, 10 };
+		size_t small = !small_first;
+
+		endpoint.tiers.n = 0;
+		for (size_t i = 0; i < 2; i++) {
+			struct rule *r = at_endpoint(tb60s, RULE_IP, 5);
+			uint64_t burst = bursts[i ^ (size_t)small_first];
+
+			r->key = login;
+			r->rate = (struct rate){ RATE_TOKEN_BUCKET, 5, 60000000, burst, 0 };
+			r->cost = (struct cost){ COST_QUERY, 1, n, 1, burst };
+		}
+		for (size_t i = 0; i < COUNT_OF(rows); i++) {
+			struct limit_subject about = { .endpoint = &endpoint,
+				.client = &alice,
+				.query = view_str(rows[i].query) };
+			const struct verdict *v = &decision.verdict;
+			int asked = fake.asked;
+
+			limit_decide(&decision, NULL, &config, &about);
+			cr_expect_eq(v->outcome, rows[i].outcome, "%s", rows[i].query);
+			cr_expect_eq(fake.asked - asked, v->outcome == OUTCOME_PASS);
+			if (v->outcome == OUTCOME_PASS) {
+				cr_expect_eq(fake.tiers[0].cost, rows[i].cost, "%s",
+					rows[i].query);
+				continue;
+			}
+			cr_expect_eq(v->tiers[v->n_tiers - 1].tier,
+				&endpoint.tiers.list[i == 3 ? 1 : small], "%s",
+				rows[i].query);
+			cr_expect_eq(v->n_tiers, i == 3 ? 2 : 1);
+			cr_expect_eq(v->worst, &v->tiers[0]);
+		}
+	}
 }
 
 Test(decide, an_answer_may_come_later_or_not_at_all)
