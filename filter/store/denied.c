@@ -7,6 +7,7 @@
 #include "store/denied.h"
 
 #include <pthread.h>
+#include <sodium.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -14,27 +15,24 @@
 #include "base/table.h"
 #include "store/store.h"
 
-/* What an entry is found by: the limit, in so many numbers, and the store key. Longer
- * ones are not remembered; keys are limited in what they are made of, so there are none. */
-#define LIMIT_NUMBERS 5
-#define NAME_MAX_N    2048
-
+/* What an entry is found by: the SHA-256 of the store key, however long that is, of the
+ * limit and of the cost. */
 struct name {
-	size_t n;
-	uint64_t hash;
-	char bytes[NAME_MAX_N];
+	uint64_t hash; /* the table's, of the bytes below */
+	unsigned char bytes[crypto_hash_sha256_BYTES];
 };
 
 struct entry {
-	struct table_node node;      /* key behind the struct */
+	struct table_node node;      /* its key are the name's bytes */
 	struct entry *newer, *older; /* in the order of noting */
-	uint64_t cost;               /* this and more is refused */
+	struct name name;
 	uint64_t remaining;
 	int64_t until_us;  /* no question till then */
 	int64_t probed_us; /* nor till then: one is on its way */
 	int64_t admits_us; /* no refusal from then on */
-	int64_t reset_us;
-	char bytes[];
+	/* As people are told. Not before the moments that Redis means, as a wait that is
+	 * too short by what an answer takes would be refused once more. */
+	int64_t told_wait_us, told_reset_us;
 };
 
 struct shard {
@@ -50,21 +48,26 @@ struct denied {
 	atomic_uint_fast64_t epoch;
 };
 
-/* False when it is too long. */
-static bool name_of(struct name *name, const struct take_tier *t)
+static struct view bytes_of(const struct name *name)
+{
+	return view_of((const char *)name->bytes, sizeof(name->bytes));
+}
+
+static struct name name_of(const struct take_tier *t)
 {
 	const struct rate *r = t->rate;
-	const uint64_t limit[LIMIT_NUMBERS] = { r->algorithm, r->count,
-		(uint64_t)r->window_us, r->burst, (uint64_t)r->max_delay_us };
+	const uint64_t limit[] = { r->algorithm, r->count, (uint64_t)r->window_us, r->burst,
+		(uint64_t)r->max_delay_us, t->cost };
+	crypto_hash_sha256_state sha;
+	struct name name;
 
-	if (t->key.n > sizeof(name->bytes) - sizeof(limit))
-		return false;
-	memcpy(name->bytes, limit, sizeof(limit));
+	crypto_hash_sha256_init(&sha);
+	crypto_hash_sha256_update(&sha, (const unsigned char *)limit, sizeof(limit));
 	if (t->key.n)
-		memcpy(name->bytes + sizeof(limit), t->key.p, t->key.n);
-	name->n = sizeof(limit) + t->key.n;
-	name->hash = table_hash(view_of(name->bytes, name->n));
-	return true;
+		crypto_hash_sha256_update(&sha, (const unsigned char *)t->key.p, t->key.n);
+	crypto_hash_sha256_final(&sha, name.bytes);
+	name.hash = table_hash(bytes_of(&name));
+	return name;
 }
 
 /* The table's chains go by the low bits of the hash. */
@@ -75,8 +78,7 @@ static struct shard *shard_of(struct denied *d, const struct name *name)
 
 static struct entry *find(const struct shard *s, const struct name *name)
 {
-	struct table_node *node = table_find(
-		&s->table, view_of(name->bytes, name->n), name->hash);
+	struct table_node *node = table_find(&s->table, bytes_of(name), name->hash);
 
 	return node ? CONTAINER_OF(node, struct entry, node) : NULL;
 }
@@ -109,11 +111,11 @@ static struct entry *add(struct denied *d, struct shard *s, const struct name *n
 
 	if (s->table.used >= DENIED_SHARD_LIMIT)
 		drop(d, s, s->oldest);
-	e = calloc(1, sizeof(*e) + name->n);
+	e = calloc(1, sizeof(*e));
 	if (!e)
 		return NULL;
-	memcpy(e->bytes, name->bytes, name->n);
-	e->node.key = view_of(e->bytes, name->n);
+	e->name = *name;
+	e->node.key = bytes_of(&e->name);
 	e->node.hash = name->hash;
 	if (!table_insert(&s->table, &e->node)) {
 		free(e);
@@ -146,23 +148,24 @@ static enum denied_says look(struct denied *d, const struct take_tier *t, int64_
 	struct shard *s;
 	struct entry *e;
 
-	if (atomic_load_explicit(&d->used, memory_order_relaxed) == 0 || !name_of(&name, t))
+	if (atomic_load_explicit(&d->used, memory_order_relaxed) == 0)
 		return DENIED_UNKNOWN;
+	name = name_of(t);
 	s = shard_of(d, &name);
 	pthread_mutex_lock(&s->lock);
 	e = find(s, &name);
-	if (!e || t->cost < e->cost || now_us >= e->admits_us) {
-		says = DENIED_UNKNOWN;
-	} else if (now_us >= e->until_us && now_us >= e->probed_us) {
+	if (!e || now_us >= e->admits_us)
+		goto out;
+	says = DENIED_REFUSES;
+	*view = (struct rate_view){ .remaining = e->remaining,
+		.wait_us = e->told_wait_us - now_us,
+		.reset_us = e->told_reset_us - now_us };
+	if (now_us >= e->until_us && now_us >= e->probed_us) {
 		says = DENIED_PROBE;
 		if (probe)
 			e->probed_us = now_us + DENIED_PROBE_US;
-	} else {
-		says = DENIED_REFUSES;
-		*view = (struct rate_view){ .remaining = e->remaining,
-			.wait_us = e->admits_us - now_us,
-			.reset_us = e->reset_us - now_us };
 	}
+out:
 	pthread_mutex_unlock(&s->lock);
 	return says;
 }
@@ -180,24 +183,18 @@ enum denied_says denied_probe(
 }
 
 void denied_note(struct denied *d, const struct take_tier *t, const struct rate_view *view,
-	int64_t asked_us, uint64_t epoch)
+	int64_t asked_us, int64_t now_us, uint64_t epoch)
 {
-	struct name name;
-	struct shard *s;
+	const struct name name = name_of(t);
+	struct shard *s = shard_of(d, &name);
 	struct entry *e;
 
-	if (!name_of(&name, t))
-		return;
-	s = shard_of(d, &name);
 	pthread_mutex_lock(&s->lock);
 	/* Under the lock, which denied_clear() takes after it has begun the next one. */
 	if (epoch != denied_epoch(d))
 		goto out;
 	drop_idle(d, s, asked_us);
 	e = find(s, &name);
-	/* What refuses a smaller cost says more. */
-	if (e && e->cost < t->cost && e->admits_us > asked_us)
-		goto out;
 	if (e) {
 		unlink_entry(s, e);
 		link_newest(s, e);
@@ -206,10 +203,10 @@ void denied_note(struct denied *d, const struct take_tier *t, const struct rate_
 	}
 	if (!e)
 		goto out;
-	e->cost = t->cost;
 	e->remaining = view->remaining;
 	e->admits_us = asked_us + view->wait_us;
-	e->reset_us = asked_us +
+	e->told_wait_us = now_us + view->wait_us;
+	e->told_reset_us = now_us +
 		(view->reset_us > view->wait_us ? view->reset_us : view->wait_us);
 	e->until_us = asked_us + (view->wait_us < DENIED_US ? view->wait_us : DENIED_US);
 	e->probed_us = e->until_us;
@@ -219,13 +216,10 @@ out:
 
 void denied_drop(struct denied *d, const struct take_tier *t)
 {
-	struct name name;
-	struct shard *s;
+	const struct name name = name_of(t);
+	struct shard *s = shard_of(d, &name);
 	struct entry *e;
 
-	if (!name_of(&name, t))
-		return;
-	s = shard_of(d, &name);
 	pthread_mutex_lock(&s->lock);
 	e = find(s, &name);
 	if (e)

@@ -512,11 +512,16 @@ static void on_timer(uv_timer_t *timer)
  * For the owner
  */
 
+bool redis_asks(const struct redis *r)
+{
+	return r->status != REDIS_CLOSED && !r->down && !(r->wire && wire_fault(r->wire));
+}
+
 bool redis_take(struct redis *r, struct take *t)
 {
 	struct ask *a;
 
-	if (r->status == REDIS_CLOSED || r->down || (r->wire && wire_fault(r->wire)))
+	if (!redis_asks(r))
 		return false;
 	a = ask_new(t, clock_mono_us());
 	if (!a)

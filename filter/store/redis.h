@@ -49,6 +49,8 @@ struct redis *redis_new(uv_loop_t *loop, const struct config *c,
 /* Forgets all questions. closed comes later, from the loop. */
 void redis_close(struct redis *r);
 
+/* Whether a question would be taken, as far as is known: false while Redis is down. */
+bool redis_asks(const struct redis *r);
 /* Asks. False when Redis is known to be down: t is then the caller's again. */
 bool redis_take(struct redis *r, struct take *t);
 

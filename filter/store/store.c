@@ -190,8 +190,8 @@ static void take_memory(struct store *s, struct take *t)
  * With Redis
  */
 
-/* Whether it has just refused one of the tiers: those that have been refused have then a
- * view, the others are unknown. If that was too long ago, one question is let through. */
+/* Whether it has just refused one of the tiers: those that it has refused have then a view,
+ * the others are unknown. If that was too long ago, one question is let through. */
 static bool take_denied(struct store *s, struct take *t)
 {
 	struct denied *d = s->shared->denied;
@@ -202,6 +202,8 @@ static bool take_denied(struct store *s, struct take *t)
 		enum denied_says says = DENIED_UNKNOWN;
 
 		t->views[i] = unknown;
+		/* What is to be asked about again has a view as well: it counts when
+		 * another tier refuses, so that the longest wait is told. */
 		if (!t->tiers[i].shadow)
 			says = denied_look(d, &t->tiers[i], now_us, &t->views[i]);
 		refused = refused || says == DENIED_REFUSES;
@@ -220,15 +222,26 @@ static bool take_denied(struct store *s, struct take *t)
 /* What Redis has said is remembered as far as it refuses. */
 static void note_denied(struct store *s, const struct take *t)
 {
+	const int64_t now_us = clock_mono_us();
+
 	for (size_t i = 0; i < t->n_tiers; i++) {
 		if (t->tiers[i].shadow)
 			continue;
 		if (!t->views[i].admitted)
 			denied_note(s->shared->denied, &t->tiers[i], &t->views[i],
-				t->asked_us, t->epoch);
+				t->asked_us, now_us, t->epoch);
 		else if (t->probes)
 			denied_drop(s->shared->denied, &t->tiers[i]);
 	}
+}
+
+/* The others, refused meanwhile, must not wait for an answer that does not come: they
+ * ask for themselves. */
+static void give_up_probe(struct store *s, const struct take *t)
+{
+	for (size_t i = 0; i < t->n_tiers; i++)
+		if (!t->tiers[i].shadow)
+			denied_drop(s->shared->denied, &t->tiers[i]);
 }
 
 static void on_answered(void *owner, struct take *t, bool counted)
@@ -236,6 +249,8 @@ static void on_answered(void *owner, struct take *t, bool counted)
 	struct store *s = owner;
 
 	if (!counted) {
+		if (t->probes)
+			give_up_probe(s, t);
 		take_by_policy(s, t);
 		return;
 	}
@@ -299,6 +314,11 @@ void store_close(struct store *s)
 
 static void take_redis(struct store *s, struct take *t)
 {
+	/* What it said is no answer once it can no longer be asked. */
+	if (!redis_asks(s->redis)) {
+		take_by_policy(s, t);
+		return;
+	}
 	t->asked_us = clock_mono_us();
 	t->epoch = denied_epoch(s->shared->denied);
 	if (take_denied(s, t)) {
@@ -309,7 +329,7 @@ static void take_redis(struct store *s, struct take *t)
 	}
 	memset(t->views, 0, sizeof(t->views));
 	if (!redis_take(s->redis, t))
-		take_by_policy(s, t);
+		on_answered(s, t, false);
 }
 
 /* The breaker that all workers share belongs between these two lines of thought: is

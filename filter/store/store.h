@@ -39,7 +39,8 @@ struct take {
 	 * that its tier did not refuse: it was not looked at. */
 	enum decided_by by;
 	bool admitted; /* every enforcing tier admitted; all that admitted are charged */
-	bool failed;   /* nobody could count it (memory ran out): by is FALLBACK */
+	bool failed; /* nobody could count it (memory ran out): by is FALLBACK. Where memory
+			* is the store this is its silence: nothing else is there to count it */
 	bool closed; /* Redis did not answer and an enforcing tier is to refuse then: nobody
 			* decided, views are empty, by is FALLBACK */
 	struct rate_view views[TIERS_MAX]; /* one per tier, in order */

@@ -10,6 +10,8 @@
 #include "asker.h"
 #include "base/clock.h"
 #include "base/counters.h"
+#include "store/denied.h"
+#include "store/script.h"
 #include "support.h"
 
 /* Within a second, says the manual; how fast this machine is, is not the question. */
@@ -433,7 +435,7 @@ static void expect_denied(struct question *q)
 	cr_assert(!q->take.admitted && !q->take.failed && !q->take.closed);
 }
 
-Test(redis_live, a_changed_limit_a_reset_and_a_smaller_cost_are_asked_about_at_once)
+Test(redis_live, a_changed_limit_a_reset_and_another_cost_are_asked_about_at_once)
 {
 	struct question q;
 	struct redis *r;
@@ -446,7 +448,9 @@ Test(redis_live, a_changed_limit_a_reset_and_a_smaller_cost_are_asked_about_at_o
 	expect_by_redis(&q, false);
 	expect_denied(&q);
 	cr_assert_eq(q.take.views[0].remaining, 1);
+	/* Of a larger cost Redis alone knows how long it has to wait. */
 	q.tier.cost = 3;
+	expect_by_redis(&q, false);
 	expect_denied(&q);
 	q.tier.cost = 1;
 	expect_by_redis(&q, true);
@@ -494,5 +498,170 @@ Test(redis_live, only_the_tier_that_refused_is_named)
 	cr_assert(q.take.views[0].admitted && q.take.views[0].unknown);
 	cr_assert(!q.take.views[1].admitted && !q.take.views[1].unknown);
 	cr_assert_gt(q.take.views[1].wait_us, 0);
+	asker_stop(&a);
+}
+
+/* What Redis itself says at this moment. */
+static int64_t wait_there(const struct redis *r, const struct take_tier *tier)
+{
+	redisContext *c = redisConnectUnix(r->socket);
+	struct buf b = { 0 };
+	struct rate_view view;
+	void *reply = NULL;
+	bool admitted = true;
+
+	cr_assert(c && !c->err);
+	script_put_take(&b, SCRIPT_WHOLE, tier, 1, SCRIPT_REDIS_TIME);
+	redisAppendFormattedCommand(c, b.p, b.n);
+	cr_assert_eq(redisGetReply(c, &reply), REDIS_OK);
+	cr_assert(script_parse(reply, 1, &admitted, &view));
+	cr_assert(!admitted);
+	freeReplyObject(reply);
+	buf_release(&b);
+	redisFree(c);
+	return view.wait_us;
+}
+
+/* Said first and asked there afterwards: waiting for as long as was said is enough. */
+static void expect_a_wait_that_is_enough(
+	struct question *q, const struct redis *r, bool remembered)
+{
+	const int64_t denied = counter_sum(COUNT_decisions_denied);
+	const unsigned before = q->answers;
+	int64_t there_us;
+
+	ask(q);
+	cr_assert(RUN_UNTIL(q->asker, PATIENCE_MS, q->answers > before));
+	there_us = wait_there(r, &q->tier);
+	cr_assert_eq(counter_sum(COUNT_decisions_denied), denied + remembered);
+	cr_assert_eq(q->take.by, DECIDED_BY_REDIS);
+	cr_assert_not(q->take.admitted);
+	cr_assert_geq(q->take.views[0].wait_us, there_us, "cost %lu", q->tier.cost);
+	/* Nor much longer than what has passed since. */
+	cr_assert_leq(q->take.views[0].wait_us,
+		there_us + clock_mono_us() - q->asked_us + US_PER_S);
+}
+
+Test(redis_live, each_cost_is_told_its_own_wait_whoever_gives_the_answer)
+{
+	struct question q;
+	struct redis *r;
+	struct asker a;
+
+	r = start_asking(&a);
+	question_init(&q, &a, "rate:test:a", 5);
+	q.tier.cost = 2;
+	expect_by_redis(&q, true);
+	RUN_UNTIL(&a, 400, false);
+	q.tier.cost = 3;
+	expect_by_redis(&q, true);
+	/* The larger ones have to wait for what came later. */
+	for (uint64_t cost = 1; cost <= 5; cost++) {
+		q.tier.cost = cost;
+		expect_a_wait_that_is_enough(&q, r, false);
+		expect_a_wait_that_is_enough(&q, r, true);
+	}
+	for (uint64_t cost = 5; cost >= 1; cost--) {
+		q.tier.cost = cost;
+		expect_a_wait_that_is_enough(&q, r, true);
+	}
+	asker_stop(&a);
+}
+
+Test(redis_live, of_two_that_refuse_the_longer_wait_is_told_even_if_it_is_to_be_asked_again)
+{
+	struct take_tier tiers[2];
+	struct question q[2], both;
+	struct asker a;
+
+	start_asking(&a);
+	question_init(&q[0], &a, "rate:test:long", 1);
+	question_init(&q[1], &a, "rate:test:short", 1);
+	q[1].rate.window_us = 30 * US_PER_S;
+	expect_by_redis(&q[0], true);
+	expect_by_redis(&q[0], false);
+	RUN_UNTIL(&a, DENIED_US / US_PER_MS + 50, false);
+	expect_by_redis(&q[1], true);
+	expect_by_redis(&q[1], false);
+	question_init(&both, &a, "", 1);
+	tiers[0] = q[0].tier;
+	tiers[1] = q[1].tier;
+	both.take.tiers = tiers;
+	both.take.n_tiers = 2;
+	expect_denied(&both);
+	for (size_t i = 0; i < 2; i++)
+		cr_assert(!both.take.views[i].admitted && !both.take.views[i].unknown);
+	cr_assert_gt(both.take.views[0].wait_us, both.take.views[1].wait_us);
+	asker_stop(&a);
+}
+
+static const struct {
+	enum on_error on_error;
+	bool admitted, closed;
+} policies[] = {
+	{ ON_ERROR_OPEN, true, false },
+	{ ON_ERROR_CLOSED, false, true },
+	{ ON_ERROR_LOCAL, true, false },
+	/* Used up here as well. */
+	{ ON_ERROR_LOCAL, false, false },
+};
+
+Test(redis_live, what_it_has_refused_is_decided_by_policy_once_it_is_down)
+{
+	struct question q;
+	struct redis *r;
+	struct asker a;
+
+	r = start_asking(&a);
+	question_init(&q, &a, "rate:test:a", 1);
+	expect_by_redis(&q, true);
+	expect_by_redis(&q, false);
+	expect_denied(&q);
+	process_signal(r->process, SIGKILL);
+	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, down_because(&a, "")));
+	for (size_t i = 0; i < COUNT_OF(policies); i++) {
+		q.tier.on_error = policies[i].on_error;
+		ask(&q);
+		cr_assert_eq(q.take.by, DECIDED_BY_FALLBACK, "row %zu", i);
+		cr_assert_eq(q.take.admitted, policies[i].admitted, "row %zu", i);
+		cr_assert_eq(q.take.closed, policies[i].closed, "row %zu", i);
+	}
+	asker_stop(&a);
+}
+
+/* Another worker's question, which the first asks about for both. */
+Test(redis_live, when_who_asks_again_gets_no_answer_the_others_ask_for_themselves)
+{
+	struct question q, other;
+	struct store *second;
+	struct redis *r;
+	struct asker a;
+
+	r = redis_start();
+	asker_init(&a, r->socket);
+	a.config->store.timeout_ms = 300;
+	asker_start(&a);
+	second = store_new(&a.loop, a.config, a.shared);
+	cr_assert(second);
+	cr_assert(decided_by_redis_within(&a, PATIENCE_MS));
+	question_init(&q, &a, "rate:test:a", 1);
+	question_init(&other, &a, "rate:test:a", 1);
+	expect_by_redis(&q, true);
+	expect_by_redis(&q, false);
+	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, strcmp(store_state(second), "redis") == 0));
+	RUN_UNTIL(&a, DENIED_US / US_PER_MS + 50, false);
+	process_signal(r->process, SIGSTOP);
+	ask(&q);
+	cr_assert_eq(q.answers, 2, "it asks again");
+	store_take(second, &other.take);
+	cr_assert_eq(other.answers, 1, "refused meanwhile");
+	cr_assert_eq(other.take.by, DECIDED_BY_REDIS);
+	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, q.answers == 3));
+	cr_assert_eq(q.take.by, DECIDED_BY_FALLBACK);
+	store_take(second, &other.take);
+	cr_assert_eq(other.answers, 1, "refused by what nobody could confirm");
+	process_signal(r->process, SIGCONT);
+	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, other.answers == 2));
+	store_close(second);
 	asker_stop(&a);
 }

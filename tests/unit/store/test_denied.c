@@ -38,7 +38,7 @@ static void note(const struct take_tier *t, int64_t wait_us, int64_t asked_us)
 		.remaining = t->cost - 1, .wait_us = wait_us, .reset_us = 2 * wait_us
 	};
 
-	denied_note(denied, t, &view, asked_us, denied_epoch(denied));
+	denied_note(denied, t, &view, asked_us, asked_us, denied_epoch(denied));
 }
 
 static enum denied_says ask(const char *key, uint64_t cost, int64_t now_us)
@@ -73,22 +73,41 @@ Test(denied, a_refusal_holds_until_the_tier_could_admit_and_not_a_microsecond_lo
 	cr_assert_eq(ask("k", 1, NOW + S / 2), DENIED_UNKNOWN);
 }
 
-Test(denied, it_holds_for_the_same_and_for_larger_costs_only)
+/* A wait that is shorter than what Redis would say by what its answer took would be
+ * refused once more; a refusal that is longer would be wrong. */
+Test(denied,
+	an_answer_that_took_its_time_neither_shortens_the_wait_nor_prolongs_the_refusal)
+{
+	const struct take_tier t = tier("k", &window, 1);
+	const struct rate_view said = { .wait_us = S / 2, .reset_us = S };
+	struct rate_view view;
+
+	denied_note(denied, &t, &said, NOW, NOW + 3000, denied_epoch(denied));
+	cr_assert_eq(denied_look(denied, &t, NOW + 4000, &view), DENIED_REFUSES);
+	cr_assert_eq(view.wait_us, S / 2 - 1000);
+	cr_assert_eq(view.reset_us, S - 1000);
+	cr_assert_eq(ask("k", 1, NOW + S / 2 - 1), DENIED_REFUSES);
+	cr_assert_eq(ask("k", 1, NOW + S / 2), DENIED_UNKNOWN);
+}
+
+/* What a smaller cost waits for is too short for a larger one. */
+Test(denied, it_holds_for_that_cost_and_each_has_its_own_wait)
 {
 	const struct take_tier three = tier("k", &window, 3), one = tier("k", &window, 1);
+	struct rate_view view;
 
 	note(&three, S, NOW);
 	cr_assert_eq(ask("k", 2, NOW), DENIED_UNKNOWN);
 	cr_assert_eq(ask("k", 3, NOW), DENIED_REFUSES);
-	cr_assert_eq(ask("k", 4, NOW), DENIED_REFUSES);
-	/* A smaller cost that is refused too says more, and is not forgotten for a larger. */
-	note(&one, S, NOW);
-	cr_assert_eq(ask("k", 1, NOW), DENIED_REFUSES);
-	note(&three, 2 * S, NOW);
-	cr_assert_eq(ask("k", 1, NOW), DENIED_REFUSES);
-	note(&three, 2 * S, NOW + S);
-	cr_assert_eq(ask("k", 1, NOW + S), DENIED_UNKNOWN);
-	cr_assert_eq(ask("k", 3, NOW + S), DENIED_REFUSES);
+	cr_assert_eq(ask("k", 4, NOW), DENIED_UNKNOWN);
+	note(&one, S / 4, NOW);
+	cr_assert_eq(denied_look(denied, &one, NOW, &view), DENIED_REFUSES);
+	cr_assert_eq(view.wait_us, S / 4);
+	cr_assert_eq(denied_look(denied, &three, NOW, &view), DENIED_REFUSES);
+	cr_assert_eq(view.wait_us, S);
+	denied_drop(denied, &one);
+	cr_assert_eq(ask("k", 1, NOW), DENIED_UNKNOWN);
+	cr_assert_eq(ask("k", 3, NOW), DENIED_REFUSES);
 }
 
 /* Everything a rule can change: none of it may be refused by an old entry. */
@@ -137,6 +156,17 @@ Test(denied, after_a_second_one_asks_and_the_others_are_refused_meanwhile)
 	denied_drop(denied, &t);
 }
 
+Test(denied, who_is_to_ask_again_knows_what_was_refused)
+{
+	const struct take_tier t = tier("k", &window, 1);
+	struct rate_view view;
+
+	note(&t, 60 * S, NOW);
+	cr_assert_eq(denied_look(denied, &t, NOW + S, &view), DENIED_PROBE);
+	cr_assert(!view.admitted && !view.unknown);
+	cr_assert_eq(view.wait_us, 59 * S);
+}
+
 Test(denied, a_question_on_its_way_holds_nobody_up_beyond_the_moment_that_was_named)
 {
 	const struct take_tier t = tier("k", &window, 1);
@@ -157,7 +187,7 @@ Test(denied, what_was_asked_before_all_was_forgotten_is_not_noted_after_it)
 	denied_clear(denied);
 	cr_assert_eq(denied_count(denied), 0u);
 	cr_assert_eq(ask("k", 1, NOW), DENIED_UNKNOWN);
-	denied_note(denied, &t, &view, NOW, epoch);
+	denied_note(denied, &t, &view, NOW, NOW, epoch);
 	cr_assert_eq(ask("k", 1, NOW), DENIED_UNKNOWN);
 	note(&t, S, NOW);
 	cr_assert_eq(ask("k", 1, NOW), DENIED_REFUSES);
@@ -197,17 +227,21 @@ Test(denied, what_has_ended_makes_room_while_others_are_noted)
 	cr_assert_eq(ask(key, 1, NOW + 9999 * (S / 100)), DENIED_REFUSES);
 }
 
-Test(denied, a_key_too_long_to_remember_is_asked_about)
+Test(denied, a_key_of_any_length_is_remembered_to_its_last_byte)
 {
 	static char bytes[5000];
 	const struct take_tier t = {
 		.key = view_of(bytes, sizeof(bytes)), .rate = &window, .cost = 1
 	};
-	const struct rate_view view = { .wait_us = S };
-	struct rate_view out;
+	struct rate_view view;
 
-	denied_note(denied, &t, &view, NOW, denied_epoch(denied));
+	note(&t, S, NOW);
+	cr_assert_eq(denied_look(denied, &t, NOW, &view), DENIED_REFUSES);
+	bytes[sizeof(bytes) - 1] = 1;
+	cr_assert_eq(denied_look(denied, &t, NOW, &view), DENIED_UNKNOWN);
+	denied_drop(denied, &t);
+	cr_assert_eq(denied_count(denied), 1u);
+	bytes[sizeof(bytes) - 1] = 0;
 	denied_drop(denied, &t);
 	cr_assert_eq(denied_count(denied), 0u);
-	cr_assert_eq(denied_look(denied, &t, NOW, &out), DENIED_UNKNOWN);
 }
