@@ -37,6 +37,18 @@ static bool read_key(struct rule *r, struct view text, struct buf *why)
 	return keep(&r->key, text, why);
 }
 
+static bool read_prefix(struct rule *r, struct view text, struct buf *why)
+{
+	uint64_t bits;
+
+	if (!view_number(text, 128, &bits) || bits == 0) {
+		buf_add_str(why, "is not a length of IPv6 prefixes; write 1 to 128");
+		return false;
+	}
+	r->prefix = (uint8_t)bits;
+	return true;
+}
+
 static bool read_plan(struct rule *r, struct view text, struct buf *why)
 {
 	return keep_name(&r->plan, text, why);
@@ -266,6 +278,9 @@ static const struct attribute {
 		"Endpoints whose rules have the same key share one count. Of type=custom: "
 		"who is counted, put together from {header:NAME} {cookie:NAME} "
 		"{query:NAME} {path:NAME} {param:NAME} {ip} {user} {plan} and text." },
+	[ATTR_PREFIX] = { "prefix", "NUMBER", "client.ipv6_prefix", read_prefix,
+		"Of type=ip: IPv6 addresses that have this many bits in common are counted "
+		"together. IPv4 addresses are always counted one by one." },
 	[ATTR_MODE] = { "mode", "enforce|shadow|off", "enforce", read_mode,
 		"shadow counts and reports but refuses nobody; off does nothing." },
 	[ATTR_ON_ERROR] = { "on_error", "local|open|closed", "fallback.policy",

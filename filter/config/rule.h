@@ -108,8 +108,10 @@ struct rule {
 	enum on_error on_error; /* its own, or fallback.policy */
 	bool has_on_error;      /* it is its own */
 	struct cost cost;
-	char *key; /* replaces the endpoint in the store key, "" when not given; of
+	char *key;      /* replaces the endpoint in the store key, "" when not given; of
 		    * type=custom the template, as written */
+	uint8_t prefix; /* of type=ip: bits in which IPv6 addresses agree that count
+			 * together; 0: client.ipv6_prefix */
 	struct key_piece *pieces; /* of type=custom, at least one placeholder; else NULL */
 	size_t n_pieces;
 	char *plan;       /* NULL: for clients of any plan */
@@ -119,11 +121,12 @@ struct rule {
 };
 
 struct tier {
-	char *id;     /* its name, by default algorithm and window: "sw60s", "tb1h"; of
-		      * type=custom with the hash of the template: "sw60s-1f0a9b7c" */
+	char *id;     /* its name, by default algorithm and window: "sw60s", "tb1h"; with
+		      * prefix= that, "sw60s-48"; of type=custom with the hash of the
+		      * template: "sw60s-1f0a9b7c" */
 	char way[16]; /* with a name: what stands behind it in store keys, so that a
-		       * changed algorithm or template never meets the state of another:
-		       * "sw", "sw-1f0a9b7c"; else "" */
+		       * changed algorithm, prefix or template never meets the state of
+		       * another: "sw", "sw-48", "sw-1f0a9b7c"; else "" */
 	char *label;  /* as replies and logs name it: "user/sw60s", "site/ip/sw60s" */
 	bool site;    /* counts over all endpoints */
 	struct rule *rules; /* at least one; no two for the same plan */

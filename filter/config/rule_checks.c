@@ -206,6 +206,15 @@ static void check_key(struct reading *rd)
 			"is not a name; write 1 to 64 letters, digits and _ . -");
 }
 
+static void check_prefix(struct reading *rd)
+{
+	if (given(rd, ATTR_PREFIX) && !rd->bad[ATTR_PREFIX] && !rd->bad[ATTR_TYPE] &&
+		rd->rule.type != RULE_IP)
+		rule_wrong(rd, ATTR_PREFIX,
+			"says nothing to type=%s; write type=ip, or no prefix",
+			rule_types[rd->rule.type]);
+}
+
 void rule_check(struct reading *rd)
 {
 	struct rate *rate = &rd->rule.rate;
@@ -219,6 +228,7 @@ void rule_check(struct reading *rd)
 		}
 	}
 	check_key(rd);
+	check_prefix(rd);
 	check_belongs(rd, ATTR_BURST, has_burst, "burst");
 	check_belongs(rd, ATTR_MAX_DELAY, has_delay, "max_delay");
 	if (!rd->ok)

@@ -64,6 +64,15 @@ static void put_template_hash(const struct rule *r, struct buf *out)
 	buf_addf(out, "-%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3]);
 }
 
+/* Who is counted, where the type does not say it all. */
+static void put_whom(const struct rule *r, struct buf *out)
+{
+	if (r->type == RULE_CUSTOM)
+		put_template_hash(r, out);
+	if (r->prefix)
+		buf_addf(out, "-%u", r->prefix);
+}
+
 void rule_put_id(const struct rule *r, struct buf *out)
 {
 	int64_t ms = r->rate.window_us / 1000;
@@ -81,8 +90,7 @@ void rule_put_id(const struct rule *r, struct buf *out)
 		buf_addf(out, "%llds", (long long)ms / 1000);
 	else
 		buf_addf(out, "%lldms", (long long)ms);
-	if (r->type == RULE_CUSTOM)
-		put_template_hash(r, out);
+	put_whom(r, out);
 }
 
 void rule_put_way(const struct rule *r, struct buf *out)
@@ -90,8 +98,7 @@ void rule_put_way(const struct rule *r, struct buf *out)
 	if (!r->name)
 		return;
 	buf_add_str(out, rule_algorithms[r->rate.algorithm].id);
-	if (r->type == RULE_CUSTOM)
-		put_template_hash(r, out);
+	put_whom(r, out);
 }
 
 static void put_cost(const struct rule *r, struct buf *out)
@@ -129,6 +136,8 @@ void rule_put_limit(const struct rule *r, struct buf *out)
 	put_cost(r, out);
 	if (r->type == RULE_CUSTOM)
 		buf_addf(out, ", by %s", r->key);
+	if (r->prefix)
+		buf_addf(out, ", IPv6 by /%u", r->prefix);
 	if (r->has_on_error)
 		buf_addf(out, ", on_error %s", rule_policies[r->on_error]);
 	if (r->mode != MODE_ENFORCE)

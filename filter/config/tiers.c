@@ -4,7 +4,8 @@
  * A tier's id is its name, or its algorithm and window. With scope, type and key it is
  * what the store's key is made of: rules that agree in these count in one place, so
  * they have to agree in how they count, and differ in the plan they are for. The key of
- * a custom rule says who is counted, so it is in the id too, as a hash.
+ * a custom rule and the prefix of one for addresses say who is counted, so they are in the
+ * id too, the key as a hash.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -74,6 +75,13 @@ static bool fits(const struct tier *t, const struct rule *r, struct mistakes *m)
 		mistake_add(m, at,
 			"@RateLimit name: \"%s\" is also the name of line %u, which counts "
 			"by another key; write another",
+			t->id, first->line);
+		return false;
+	}
+	if (first->prefix != r->prefix) {
+		mistake_add(m, at,
+			"@RateLimit name: \"%s\" is also the name of line %u, which counts "
+			"by another prefix; write another",
 			t->id, first->line);
 		return false;
 	}

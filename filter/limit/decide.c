@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "client/address.h"
 #include "limit/keys.h"
 #include "limit/said.h"
 
@@ -224,15 +225,29 @@ static const char *place_of(
 	return tier->site ? NULL : endpoint->name;
 }
 
+/* The address as the rule counts it. prefix= may be longer than client.ipv6_prefix, so
+ * it is cut from the whole address. */
+static struct view address_of(const struct rule *rule, const struct client *client,
+	char scratch[ADDRESS_TEXT_MAX])
+{
+	struct address a;
+
+	if (!rule->prefix || !address_parse(view_str(client->address), &a))
+		return view_str(client->network);
+	address_network_text(&a, rule->prefix, scratch);
+	return view_str(scratch);
+}
+
 /* Appends the store key of one tier. */
 static struct view put_key(struct decision *d, const struct tier_verdict *tv,
 	const struct limit_subject *about)
 {
 	struct buf identity = { 0 };
+	char address[ADDRESS_TEXT_MAX];
 	struct key_parts parts = {
 		.type = tv->rule->type,
 		.user = view_str(about->client->user),
-		.address = view_str(about->client->network),
+		.address = address_of(tv->rule, about->client, address),
 		.place = place_of(tv->tier, tv->rule, about->endpoint),
 		.rule = tv->tier->id,
 		.way = tv->tier->way,

@@ -29,7 +29,7 @@
 struct key_parts {
 	enum rule_type type;
 	struct view user;    /* empty: anonymous, counted by address */
-	struct view address; /* as it counts: client.network */
+	struct view address; /* as it counts: client.network, or cut to the rule's prefix */
 	struct view custom;  /* of said_identity(): escaped already */
 	const char *place;   /* the endpoint's name or what key= puts there; NULL: all */
 	const char *rule;    /* the tier's id */

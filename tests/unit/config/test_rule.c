@@ -193,6 +193,37 @@ Test(rule, a_request_may_say_its_cost_within_bounds)
 	}
 }
 
+Test(rule, a_prefix_says_which_ipv6_addresses_count_together)
+{
+	static const struct {
+		const char *text;
+		unsigned prefix;
+	} rows[] = {
+		{ "type=ip", 0 },
+		{ "type=ip prefix=1", 1 },
+		{ "prefix=48 type=ip", 48 },
+		{ "type=ip prefix=128", 128 },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct rule r = read_good(rows[i].text);
+
+		cr_expect_eq(r.prefix, rows[i].prefix, "%s", rows[i].text);
+		rule_release(&r);
+	}
+}
+
+Test(rule, a_prefix_is_told_where_limits_are_shown)
+{
+	struct rule r = read_good("type=ip count=1000 prefix=48");
+	struct buf out = { 0 };
+
+	rule_put_limit(&r, &out);
+	cr_expect_str_eq(buf_str(&out), "1000 in 60s, IPv6 by /48");
+	buf_release(&out);
+	rule_release(&r);
+}
+
 Test(rule, a_template_is_read_into_pieces)
 {
 	static const struct {
@@ -283,6 +314,9 @@ Test(tiers, rules_that_differ_in_plan_are_one_tier_others_are_their_own)
 		"type=custom algorithm=fixed_window window=1s key={ip}{user} name=each",
 		"type=global algorithm=sliding_counter",
 		"type=global algorithm=leaky_bucket",
+		"type=ip prefix=48 count=1000",
+		"type=ip prefix=32 count=5000",
+		"type=ip prefix=48 count=2000 plan=paid",
 	};
 	static const struct {
 		const char *id, *label;
@@ -301,6 +335,8 @@ Test(tiers, rules_that_differ_in_plan_are_one_tier_others_are_their_own)
 		{ "each", "custom/each", 1 },
 		{ "sc60s", "global/sc60s", 1 },
 		{ "lb60s", "global/lb60s", 1 },
+		{ "sw60s-48", "ip/sw60s-48", 2 },
+		{ "sw60s-32", "ip/sw60s-32", 1 },
 	};
 	struct tiers t = { 0 };
 	struct buf told = { 0 };
@@ -376,9 +412,11 @@ Test(tiers, a_named_tier_says_in_keys_how_it_counts)
 		"name=f type=custom key={ip}{user}",
 		"type=custom key={ip}{user}",
 		"type=ip",
+		"name=g type=ip prefix=128",
+		"type=ip prefix=128",
 	};
 	static const char *const ways[] = { "sw", "tb", "fw", "sc", "lb", "sw-e41ad069", "",
-		"" };
+		"", "sw-128", "" };
 	struct tiers t = { 0 };
 	struct buf told = { 0 };
 
@@ -433,7 +471,7 @@ Test(rule, the_reference_names_every_attribute)
 {
 	static const char *const names[] = { "type=", "count=", "window=", "algorithm=",
 		"burst=", "max_delay=", "cost=", "cost_min=", "cost_max=", "cost_default=",
-		"plan=", "key=", "mode=", "on_error=", "name=" };
+		"plan=", "key=", "prefix=", "mode=", "on_error=", "name=" };
 	struct buf out = { 0 };
 
 	rules_print(&out);

@@ -284,6 +284,48 @@ Test(decide, a_key_takes_the_endpoints_place)
 	cr_expect_str_eq(fake.keys[1], "rate:global:{shared}:sw60s", "one count for both");
 }
 
+Test(decide, nested_prefixes_of_an_ipv6_address_are_counted_one_beside_another)
+{
+	static const struct {
+		const char *address, *network;
+		const char *keys[4];
+	} rows[] = {
+		{ "2001:db8:1:2:3::7", "2001:db8:1:2::/64",
+			{ "rate:ip:{2001%3Adb8%3A1%3A2%3A%3A%2F64}:login:sw60s",
+				"rate:ip:{2001%3Adb8%3A1%3A%3A%2F48}:login:sw60s-48",
+				"rate:ip:{2001%3Adb8%3A%3A%2F33}:login:sw60s-33",
+				"rate:ip:{2001%3Adb8%3A1%3A2%3A3%3A%3A7}:login:sw60s-"
+				"128" } },
+		/* An IPv4 address stays whole, and each tier counts for itself. */
+		{ "192.0.2.7", "192.0.2.7",
+			{ "rate:ip:{192.0.2.7}:login:sw60s",
+				"rate:ip:{192.0.2.7}:login:sw60s-48",
+				"rate:ip:{192.0.2.7}:login:sw60s-33",
+				"rate:ip:{192.0.2.7}:login:sw60s-128" } },
+		{ "", "unknown",
+			{ "rate:ip:{unknown}:login:sw60s",
+				"rate:ip:{unknown}:login:sw60s-48",
+				"rate:ip:{unknown}:login:sw60s-33",
+				"rate:ip:{unknown}:login:sw60s-128" } },
+	};
+	static char sw48[] = "sw60s-48", sw33[] = "sw60s-33", sw128[] = "sw60s-128";
+
+	at_endpoint(sw60s, RULE_IP, 100);
+	at_endpoint(sw48, RULE_IP, 1000)->prefix = 48;
+	at_endpoint(sw33, RULE_IP, 5000)->prefix = 33;
+	at_endpoint(sw128, RULE_IP, 10)->prefix = 128;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct client client = { .plan = "anonymous" };
+
+		memcpy(client.address, rows[i].address, strlen(rows[i].address));
+		memcpy(client.network, rows[i].network, strlen(rows[i].network));
+		decide(&endpoint, &client);
+		cr_assert_eq(fake.n_tiers, COUNT_OF(rows[i].keys));
+		for (size_t k = 0; k < COUNT_OF(rows[i].keys); k++)
+			cr_expect_str_eq(fake.keys[k], rows[i].keys[k], "%s", fake.keys[k]);
+	}
+}
+
 Test(decide, two_tiers_that_come_to_one_key_are_charged_once_by_the_stricter)
 {
 	const struct verdict *v;
