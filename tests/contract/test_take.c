@@ -3,7 +3,11 @@
  * lives, how much it weighs.
  */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "server.h"
 #include "store/script.h"
@@ -395,6 +399,151 @@ Test(take, on_its_own_clock_no_key_is_ever_without_a_lifetime)
 }
 
 /* The one thing a refusal may write: stamps too far ahead are moved, once. */
+/*
+ * The wait that is told
+ */
+
+/* Small numbers that do not divide each other, so waits have fractions to round. */
+static const struct rate waits[] = {
+	{ RATE_SLIDING_WINDOW, 7, 10 * S, 7, 0 },
+	{ RATE_SLIDING_WINDOW, 150, 10 * S, 150, 0 },
+	{ RATE_TOKEN_BUCKET, 7, 10 * S, 7, 0 },
+	{ RATE_TOKEN_BUCKET, 3, 10 * S, 11, 0 },
+	{ RATE_FIXED_WINDOW, 7, 10 * S, 7, 0 },
+	{ RATE_SLIDING_COUNTER, 7, 10 * S, 7, 0 },
+	{ RATE_SLIDING_COUNTER, 150, 10000019, 150, 0 },
+	{ RATE_LEAKY_BUCKET, 7, 10 * S, 7, 10 * S },
+	{ RATE_LEAKY_BUCKET, 7, 10 * S, 11, 3 * S },
+};
+
+/* Asks for random costs at random moments; after each refusal, one microsecond before the
+ * moment it named and then at it. */
+static unsigned keep_waiting(const char *key, const struct rate *r)
+{
+	struct rate_view view, early;
+	unsigned state = 1, waited = 0;
+	int64_t now_us = NOW;
+
+	for (unsigned i = 0; i < 600; i++) {
+		uint64_t cost;
+
+		state = state * 1103515245 + 12345;
+		cost = 1 + (state >> 16) % r->burst;
+		now_us += (state >> 8) % 997 * (r->window_us / 997 / (int64_t)r->count);
+		if (take_one(key, *r, cost, now_us, &view))
+			continue;
+		cr_assert_gt(view.wait_us, 0);
+		now_us += view.wait_us;
+		cr_assert_not(take_one(key, *r, cost, now_us - 1, &early),
+			"%s of %lu, cost %lu: a wait of %ld us is too long",
+			names[r->algorithm], r->count, cost, view.wait_us);
+		cr_assert_eq(early.wait_us, 1);
+		cr_assert(take_one(key, *r, cost, now_us, &view),
+			"%s of %lu, cost %lu: the wait that was told is too short",
+			names[r->algorithm], r->count, cost);
+		waited++;
+	}
+	return waited;
+}
+
+Test(take, waiting_as_long_as_was_told_is_enough_and_a_microsecond_less_is_not)
+{
+	char key[16];
+
+	for (size_t i = 0; i < COUNT_OF(waits); i++) {
+		snprintf(key, sizeof(key), "wait%zu", i);
+		cr_assert_gt(keep_waiting(key, &waits[i]), 50u, "row %zu", i);
+	}
+}
+
+/*
+ * Killed
+ */
+
+/* A process that asks as fast as it can, on Redis's clock, for ever new keys of all kinds. */
+static void write_until_killed(unsigned number)
+{
+	redisContext *c = redisConnectUnix(server.socket);
+	struct rate rates[ALGORITHMS];
+	struct buf b = { 0 };
+	void *reply;
+
+	if (!c || c->err)
+		_exit(1);
+	for (unsigned i = 0; i < ALGORITHMS; i++)
+		rates[i] = rate_of(i, 200, 3600 * S);
+	for (unsigned n = 0;; n++) {
+		struct take_tier tiers[ALGORITHMS];
+		char keys[ALGORITHMS][48];
+
+		for (unsigned i = 0; i < ALGORITHMS; i++) {
+			snprintf(keys[i], sizeof(keys[i]), "%u:%u:%u", number, i, n / 4);
+			tiers[i] = (struct take_tier){ view_str(keys[i]), &rates[i],
+				1 + n % 4 * 20, false };
+		}
+		buf_reset(&b);
+		script_put_take(&b, SCRIPT_BY_SHA, tiers, ALGORITHMS, SCRIPT_REDIS_TIME);
+		redisAppendFormattedCommand(c, b.p, b.n);
+		/* So many under way. */
+		if (n >= 32 && redisGetReply(c, &reply) == REDIS_OK)
+			freeReplyObject(reply);
+	}
+}
+
+/* How many keys there are; each must have a lifetime. */
+static unsigned long count_mortal_keys(void)
+{
+	char cursor[32] = "0";
+	unsigned long n = 0;
+
+	do {
+		redisReply *page = redisCommand(server.redis, "SCAN %s COUNT 1000", cursor);
+		const redisReply *keys;
+
+		cr_assert(page && page->type == REDIS_REPLY_ARRAY && page->elements == 2);
+		snprintf(cursor, sizeof(cursor), "%s", page->element[0]->str);
+		keys = page->element[1];
+		for (size_t i = 0; i < keys->elements; i++, n++)
+			redisAppendCommand(server.redis, "PTTL %s", keys->element[i]->str);
+		for (size_t i = 0; i < keys->elements; i++) {
+			void *reply = NULL;
+
+			cr_assert_eq(redisGetReply(server.redis, &reply), REDIS_OK);
+			cr_assert_geq(((redisReply *)reply)->integer, 0,
+				"%s lives for ever", keys->element[i]->str);
+			freeReplyObject(reply);
+		}
+		freeReplyObject(page);
+	} while (strcmp(cursor, "0") != 0);
+	return n;
+}
+
+Test(take, a_process_killed_at_any_point_leaves_no_key_that_lives_for_ever)
+{
+	unsigned long keys = 0;
+
+	srandom(4711);
+	for (unsigned i = 0; i < 20; i++) {
+		unsigned long before = keys;
+		pid_t pid = fork();
+		int status;
+
+		cr_assert_geq(pid, 0);
+		if (pid == 0)
+			write_until_killed(i);
+		/* Not before it has begun. */
+		for (unsigned n = 0;
+			n < 2000 && number("DBSIZE", NULL) <= (long long)before; n++)
+			usleep(1000);
+		usleep((useconds_t)(random() % 20000));
+		kill(pid, SIGKILL);
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		cr_assert(WIFSIGNALED(status), "it ended by itself");
+		keys = count_mortal_keys();
+		cr_assert_gt(keys, before, "run %u wrote nothing", i);
+	}
+}
+
 Test(take, a_clock_far_back_is_mended_once_and_waits_stay_short)
 {
 	static const struct {
