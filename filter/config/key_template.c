@@ -27,6 +27,22 @@ static const struct placeholder {
 	{ "plan", PIECE_PLAN, false },
 };
 
+/* Session cookies, passwords, keys and tokens let their bearer in, and whoever can read
+ * the store could use them. Which ones do is known by their names alone; hashing one more
+ * than needed costs nothing. */
+static bool is_secret(enum piece_kind kind, const char *name)
+{
+	static const char *const words[] = { "auth", "cookie", "token", "apikey", "api_key",
+		"api-key", "api.key" };
+	bool found = kind == PIECE_COOKIE;
+
+	if (kind == PIECE_TEXT || !name)
+		return false;
+	for (size_t i = 0; !found && i < COUNT_OF(words); i++)
+		found = strcasestr(name, words[i]) != NULL;
+	return found;
+}
+
 static bool add_piece(
 	struct rule *r, enum piece_kind kind, struct view text, struct buf *why)
 {
@@ -51,6 +67,7 @@ static bool add_piece(
 		if (!grown[r->n_pieces].text)
 			goto no_memory;
 	}
+	grown[r->n_pieces].secret = is_secret(kind, grown[r->n_pieces].text);
 	r->n_pieces++;
 	return true;
 

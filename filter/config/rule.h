@@ -94,7 +94,8 @@ enum piece_kind {
 };
 struct key_piece {
 	enum piece_kind kind;
-	char *text; /* NULL for ip, user and plan */
+	char *text;  /* NULL for ip, user and plan */
+	bool secret; /* may let its bearer in: stands in keys as a hash, however short */
 };
 
 /* Most pieces of one template, literal ones included. */

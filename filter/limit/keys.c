@@ -24,20 +24,30 @@ void key_put_text(struct buf *out, struct view text)
 	}
 }
 
-void key_put_part(struct buf *out, struct view part)
+static void put_hash(struct buf *out, struct view part)
 {
 	unsigned char hash[crypto_hash_sha256_BYTES];
 	char hex[2 * sizeof(hash) + 1];
 
-	if (part.n > KEY_PART_MAX) {
-		crypto_hash_sha256(hash, (const unsigned char *)part.p, part.n);
-		sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
-		/* The slash keeps it apart from a part that spells a hash. */
-		buf_add_str(out, "sha256/");
-		buf_add_str(out, hex);
-		return;
-	}
-	key_put_text(out, part);
+	crypto_hash_sha256(hash, (const unsigned char *)part.p, part.n);
+	sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
+	/* The slash keeps it apart from a part that spells a hash. */
+	buf_add_str(out, "sha256/");
+	buf_add_str(out, hex);
+}
+
+void key_put_part(struct buf *out, struct view part)
+{
+	if (part.n > KEY_PART_MAX)
+		put_hash(out, part);
+	else
+		key_put_text(out, part);
+}
+
+void key_put_secret(struct buf *out, struct view part)
+{
+	if (part.n)
+		put_hash(out, part);
 }
 
 static void put_place(struct buf *out, const char *place)

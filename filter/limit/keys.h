@@ -11,7 +11,7 @@
  * users call themselves:
  *
  *	/ : { } % * and bytes outside printable ASCII    %XX, upper-case hexadecimal
- *	a part of more than 64 bytes                     sha256/ and its SHA-256 in hex
+ *	a part of more than 64 bytes, or a secret        sha256/ and its SHA-256 in hex
  *
  * '/' and '*' as such are written by weir alone: "ip/192.0.2.7" is the ID of an anonymous
  * user, "*" the ENDPOINT of a site tier, and a RULE that has a name says behind it how it
@@ -39,8 +39,10 @@ struct key_parts {
 /* Appends the key to out. */
 void key_put(struct buf *out, const char *prefix, const struct key_parts *parts);
 
-/* Appends one part, escaped or hashed; and text of the operator's, escaped. */
+/* Appends one part, escaped or hashed; one that is a secret, hashed unless it is empty;
+ * and text of the operator's, escaped. */
 void key_put_part(struct buf *out, struct view part);
+void key_put_secret(struct buf *out, struct view part);
 void key_put_text(struct buf *out, struct view text);
 
 #endif

@@ -127,7 +127,10 @@ void said_identity(
 		bool last = i + 1 == rule->n_pieces;
 
 		if (piece->kind != PIECE_TEXT) {
-			key_put_part(out, text);
+			if (piece->secret)
+				key_put_secret(out, text);
+			else
+				key_put_part(out, text);
 			if (!last)
 				buf_add_byte(out, ':');
 			out->failed |= !buf_ok(&scratch);

@@ -264,6 +264,53 @@ Test(rule, a_template_is_read_into_pieces)
 	buf_release(&text);
 }
 
+/* What lets its bearer in must not be read out of the store. */
+Test(rule, placeholders_of_secrets_are_known_by_their_names)
+{
+	static const struct {
+		const char *placeholder;
+		bool secret;
+	} rows[] = {
+		{ "{cookie:sid}", true },
+		{ "{cookie:theme}", true },
+		{ "{header:Authorization}", true },
+		{ "{header:proxy-authorization}", true },
+		{ "{header:Cookie}", true },
+		{ "{header:X-Api-Key}", true },
+		{ "{header:X_API_KEY}", true },
+		{ "{header:ApiKey}", true },
+		{ "{header:X-Auth-User}", true },
+		{ "{header:X-CSRF-Token}", true },
+		{ "{param:HTTP_AUTHORIZATION}", true },
+		{ "{param:HTTP_COOKIE}", true },
+		{ "{query:access_token}", true },
+		{ "{query:api-key}", true },
+		{ "{path:token}", true },
+		{ "{header:X-Tenant}", false },
+		{ "{header:User-Agent}", false },
+		{ "{header:X-Key}", false },
+		{ "{param:SSL_CLIENT_S_DN}", false },
+		{ "{query:id}", false },
+		{ "{path:id}", false },
+		{ "{ip}", false },
+		{ "{user}", false },
+		{ "{plan}", false },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct buf text = { 0 };
+		struct rule r;
+
+		buf_addf(&text, "type=custom key=token:%s", rows[i].placeholder);
+		r = read_good(buf_str(&text));
+		cr_assert_eq(r.n_pieces, 2);
+		cr_expect_not(r.pieces[0].secret, "text of the operator's is none");
+		cr_expect_eq(r.pieces[1].secret, rows[i].secret, "%s", rows[i].placeholder);
+		rule_release(&r);
+		buf_release(&text);
+	}
+}
+
 Test(rule, one_line_can_hold_many_mistakes_and_each_is_told)
 {
 	struct mistakes m = { 0 };

@@ -123,7 +123,9 @@ static struct key_piece one[] = { { PIECE_PATH, na } },
 				{ PIECE_PATH, nc } },
 			mixed[] = { { PIECE_PATH, na }, { PIECE_TEXT, x },
 				{ PIECE_PATH, nb }, { PIECE_TEXT, colon },
-				{ PIECE_PATH, nc }, { PIECE_TEXT, colon } };
+				{ PIECE_PATH, nc }, { PIECE_TEXT, colon } },
+			secret[] = { { PIECE_PATH, na, true }, { PIECE_TEXT, x },
+				{ PIECE_PATH, nb }, { PIECE_PATH, nc, true } };
 static const struct template
 {
 	struct key_piece *pieces;
@@ -137,6 +139,7 @@ templates[] = {
 	{ swapped, COUNT_OF(swapped), 2, "sw-00000004" },
 	{ three, COUNT_OF(three), 3, "sw-00000005" },
 	{ mixed, COUNT_OF(mixed), 3, "sw-00000006" },
+	{ secret, COUNT_OF(secret), 3, "sw-00000007" },
 };
 
 struct tuple {
@@ -188,6 +191,25 @@ static void put_identity(const struct tuple *t, struct buf *out)
 	said_identity(&about, &rule, out);
 }
 
+/* A part between two others of the identity: nothing of a secret stands there as it is. */
+static void expect_hidden(const struct tuple *t, struct view identity)
+{
+	for (size_t i = 0; i < t->template->n; i++) {
+		struct view part = view_cut(&identity, ':');
+		const struct key_piece *piece = &t->template->pieces[i];
+
+		if (piece->kind == PIECE_TEXT) {
+			/* The text before a value has no ':' of its own. */
+			i++;
+			piece++;
+		}
+		if (!piece->secret || part.n == 0)
+			continue;
+		cr_assert(view_starts(part, VIEW("sha256/")), "%.*s", VIEW_ARG(part));
+		cr_assert_eq(part.n, strlen("sha256/") + 64, "%.*s", VIEW_ARG(part));
+	}
+}
+
 static struct tuple *draw_tuple(void)
 {
 	static const char *const ways[] = { "", "", "sw", "tb" };
@@ -209,6 +231,8 @@ static struct tuple *draw_tuple(void)
 		for (size_t i = 0; i < COUNT_OF(t->values); i++)
 			draw(&t->values[i], false);
 		put_identity(t, &identity);
+		if (t->template->pieces == secret)
+			expect_hidden(t, buf_view(&identity));
 	}
 	parts = (struct key_parts){ t->type, view_of(t->user.p, t->user.n),
 		view_of(t->address.p, t->address.n), buf_view(&identity),

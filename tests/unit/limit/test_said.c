@@ -197,6 +197,38 @@ Test(said, an_identity_is_readable_and_cannot_be_forged)
 	}
 }
 
+/* SHA-256 of "abc" (FIPS 180-2, appendix B.1). */
+#define ABC_HASH "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+Test(said, a_secret_is_hashed_however_short_it_is)
+{
+	static char sid[] = "sid", key[] = "HTTP_X_API_KEY";
+	struct key_piece pieces[] = { { PIECE_COOKIE, sid, true },
+		{ PIECE_HEADER, key, true }, { PIECE_USER, NULL, false } };
+	static const struct {
+		const char *cookies, *key, *identity;
+	} rows[] = {
+		{ "sid=abc", "", "sha256/" ABC_HASH "::alice" },
+		{ "", "abc", ":sha256/" ABC_HASH ":alice" },
+		{ "sid=%61bc", "abc", "sha256/" ABC_HASH ":sha256/" ABC_HASH ":alice" },
+		{ "sid=a; sid=b", "", "::alice" },
+	};
+	struct rule rule = { .pieces = pieces, .n_pieces = COUNT_OF(pieces) };
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct limit_subject about = { .client = &alice };
+		struct buf out = { 0 };
+		struct request rq;
+
+		make_request(&rq, "HTTP_COOKIE", rows[i].cookies, key, rows[i].key, NULL);
+		about.request = &rq;
+		said_identity(&about, &rule, &out);
+		cr_expect_str_eq(buf_str(&out), rows[i].identity, "row %zu", i);
+		buf_release(&out);
+		request_release(&rq);
+	}
+}
+
 Test(said, long_values_are_hashed_one_by_one)
 {
 	static char id[] = "id";
