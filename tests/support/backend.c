@@ -69,6 +69,9 @@ static void conn_close(struct backend *b, struct conn *c)
 	if (b->script->reset)
 		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &(struct linger){ .l_onoff = 1 },
 			sizeof(struct linger));
+	/* A child that the test just forked may hold the descriptor for a moment more, and
+	 * with it epoll's interest in c. */
+	epoll_ctl(b->epoll, EPOLL_CTL_DEL, c->fd, NULL);
 	close(c->fd);
 	if (c->prev)
 		c->prev->next = c->next;
