@@ -6,6 +6,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "exchange_state.h"
+#include "proxy/reason.h"
 
 /* -- the log ----------------------------------------------------------------------- */
 
@@ -148,10 +149,45 @@ enum step answer_allowed(struct exchange *x)
 	return STEP_NEXT;
 }
 
+/* Whether v can be a field's value. */
+static bool is_one_line(struct view v)
+{
+	for (size_t i = 0; i < v.n; i++)
+		if ((unsigned char)v.p[i] < ' ' || v.p[i] == 0x7f)
+			return false;
+	return v.n > 0;
+}
+
+#define WEIR_BODY_MAX 4096 /* what a web server still takes in a field */
+
+/* For a web server that does not pass on an authorizer's status or body: the status it
+ * understands in their place, and both in fields, from which it can make them again. */
+static void replace_status(struct exchange *x, int status)
+{
+	struct buf head = { 0 };
+	struct view rest = buf_view(&x->reply.head);
+
+	view_cut(&rest, '\n');
+	buf_addf(&head, "Status: %d %s\r\n", status, reason_phrase(status));
+	buf_add(&head, rest);
+	buf_addf(&head, "Weir-Status: %d\r\n", x->status);
+	if (x->reply.body.n <= WEIR_BODY_MAX && is_one_line(buf_view(&x->reply.body))) {
+		buf_add_str(&head, "Weir-Body: ");
+		buf_add(&head, buf_view(&x->reply.body));
+		buf_add_str(&head, "\r\n");
+	}
+	head.failed = head.failed || x->reply.head.failed;
+	buf_release(&x->reply.head);
+	x->reply.head = head;
+}
+
 enum step answer_send(struct exchange *x)
 {
 	struct reply *r = &x->reply;
+	int authorizer_status = (int)x->config->reply.authorizer_status;
 
+	if (x->status != 200 && authorizer_status != 429 && exchange_is_authorizer(x))
+		replace_status(x, authorizer_status);
 	buf_add_str(&r->head, "\r\n");
 	if (!buf_ok(&r->head) || !buf_ok(&r->body)) {
 		front_abort(x->front);

@@ -150,6 +150,8 @@ struct config {
 		size_t n_messages;
 		bool rate_limit_fields;   /* RateLimit-Policy and RateLimit on answers */
 		bool x_rate_limit_fields; /* X-RateLimit-Limit, -Remaining, -Reset */
+		uint64_t
+			authorizer_status; /* of an authorizer's refusals; 429: their own */
 		bool problem_json; /* refusals as application/problem+json (RFC 9457) */
 		/* The body of refusals, from the file reply.template; NULL: JSON as ever.
 		 * {code} {message} {retry_after} {endpoint} {rule} {request_id} are

@@ -180,6 +180,11 @@ const struct option options[] = {
 	  "no", RELOAD,
 	  "Whether they carry X-RateLimit-Limit, X-RateLimit-Remaining and "
 	  "X-RateLimit-Reset." },
+	{ "reply", "authorizer_status", CONFIG(reply.authorizer_status),
+	  KIND(number, 400, 599), "429", RELOAD,
+	  "Status of every refusal given as an authorizer, where the web server cannot pass "
+	  "on the refusal's own: 403 for nginx, whose auth_request makes 500 of a 429. The own "
+	  "one is then in Weir-Status, the body in Weir-Body. With 429 each has its own." },
 	{ "reply", "problem_json", CONFIG(reply.problem_json), KIND(bool, 0, 0), "no", RELOAD,
 	  "Whether refusals are application/problem+json (RFC 9457)." },
 	{ "reply", "template", DRAFT(reply_template), KIND(text, 0, 0), "", RELOAD,

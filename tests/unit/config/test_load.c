@@ -150,6 +150,7 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_str_eq(c->reply.template_text,
 		"<style>p {margin: 0}</style>\n<p>{message} ({rule}, {request_id})</p>\n");
 	cr_expect_str_eq(c->reply.template_type, "text/html; charset=utf-8");
+	cr_expect_eq(c->reply.authorizer_status, 403);
 	cr_expect_eq(c->log.level, LOG_LEVEL_DEBUG);
 	cr_expect_eq(c->log.requests, LOG_REQUESTS_ALL);
 	cr_assert_eq(c->site.n, 2);
