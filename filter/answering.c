@@ -189,13 +189,14 @@ enum step answer_send(struct exchange *x)
 	if (x->status != 200 && authorizer_status != 429 && exchange_is_authorizer(x))
 		replace_status(x, authorizer_status);
 	buf_add_str(&r->head, "\r\n");
+	/* In one record: of a refusal in two Apache's mod_authnz_fcgi loses the body. */
+	if (!view_eq(request_param(&x->rq, "REQUEST_METHOD"), VIEW("HEAD")))
+		buf_add(&r->head, buf_view(&r->body));
 	if (!buf_ok(&r->head) || !buf_ok(&r->body)) {
 		front_abort(x->front);
 		return STEP_NEXT;
 	}
 	put(x, buf_view(&r->head));
-	if (!view_eq(request_param(&x->rq, "REQUEST_METHOD"), VIEW("HEAD")))
-		put(x, buf_view(&r->body));
 	front_finish(x->front);
 	return STEP_NEXT;
 }
