@@ -32,6 +32,10 @@ void run_init(struct run *r, enum backend_kind kind, const char *params)
 		.idle_timeout_ms = 10000,
 		.kill_grace_ms = 10000,
 		.max_programs = 100,
+		.retry = RETRY_SAFE,
+		.fail_timeout_ms = 10000,
+		.keep_idle_ms = 10000,
+		.no_new_privs = true,
 	};
 	request_init(&r->request, FCGI_RESPONDER);
 	while (left.n) {
@@ -165,6 +169,7 @@ void run_all(struct run *runs, size_t n)
 	for (size_t i = 0; i < n; i++)
 		start(&runs[i], &loop);
 	uv_run(&loop, UV_RUN_DEFAULT);
+	relays_end();
 	uv_close((uv_handle_t *)&watchdog, NULL);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	cr_assert_eq(uv_loop_close(&loop), 0, "a handle is left in the loop");
