@@ -158,6 +158,7 @@ static void apache_run(struct web *w, const char *include, const char *more)
 		     "Mutex posixsem\nScriptSock %s/cgid-%u.sock\nTypesConfig /dev/null\n"
 		     "FcgidIPCDir %s/fcgid-%u\nFcgidProcessTableFile %s/fcgid-%u.shm\n"
 		     "StartServers 1\nServerLimit 1\nThreadsPerChild 32\n"
+		     "MinSpareThreads 1\nMaxSpareThreads 32\n"
 		     "MaxRequestWorkers 32\n"
 		     "DocumentRoot %s\n<Directory %s>\nRequire all granted\n"
 		     "Options +ExecCGI\n</Directory>\n"
