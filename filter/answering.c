@@ -286,20 +286,37 @@ static const struct relay_events relay_events = {
 	.end = relay_ended,
 };
 
+/* What is passed on. Where weir says how much is left, a backend does not. */
+static struct relay_job make_job(struct exchange *x)
+{
+	struct relay_job job = {
+		.backend = x->backend,
+		.request = &x->rq,
+		.body = &x->body,
+		.path = buf_view(&x->path),
+		.query = x->target.query,
+		.extra = x->extra,
+		.n_extra = describe(x),
+	};
+	struct buf fields = { 0 };
+
+	reply_rate_limit_fields(&fields, x->config, &x->decision.verdict);
+	if (buf_ok(&fields) && fields.n) {
+		job.own_rate_limit = view_starts(buf_view(&fields), VIEW("RateLimit"));
+		job.own_x_rate_limit = x->config->reply.x_rate_limit_fields;
+	}
+	buf_release(&fields);
+	return job;
+}
+
 enum step answer_from_backend(struct exchange *x)
 {
+	struct relay_job job;
+
 	if (x->relay)
 		return STEP_PARK;
-	x->relay = relay_start(x->set->loop,
-		&(struct relay_job){
-			.backend = x->backend,
-			.request = &x->rq,
-			.body = &x->body,
-			.path = buf_view(&x->path),
-			.extra = x->extra,
-			.n_extra = describe(x),
-		},
-		&relay_events, x);
+	job = make_job(x);
+	x->relay = relay_start(x->set->loop, &job, &relay_events, x);
 	if (!x->relay)
 		return answer_error(x, 503, "Out of memory", 1);
 	count_one(COUNT_requests_passed);

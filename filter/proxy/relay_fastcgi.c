@@ -370,6 +370,11 @@ static bool take_content(struct relay_fastcgi *f, struct view content)
 
 static bool nonsense(struct relay_fastcgi *f, const char *what)
 {
+	/* Words that came late to the request before. */
+	if (f->kept && f->relay.state < RELAY_HEAD) {
+		try_afresh(f);
+		return false;
+	}
 	if (f->relay.state < RELAY_HEAD)
 		blame(f, what);
 	relay_finish(&f->relay, RELAY_BAD, what);
