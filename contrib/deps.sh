@@ -9,6 +9,7 @@ build='build-essential meson ninja-build pkg-config
 	libsqlite3-dev'
 demo='lighttpd redis-server spawn-fcgi curl perl'
 test='libcriterion-dev libcurl4-openssl-dev nginx-light php8.2-fpm
+	apache2 libapache2-mod-fcgid git libcgi-pm-perl php8.2-cgi
 	clang clang-format shellcheck'
 
 case "${1:-}" in

@@ -6,6 +6,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "exchange_state.h"
+#include "proxy/reason.h"
 
 /* -- the log ----------------------------------------------------------------------- */
 
@@ -151,18 +152,54 @@ enum step answer_allowed(struct exchange *x)
 	return STEP_NEXT;
 }
 
+/* Whether v can be a field's value. */
+static bool is_one_line(struct view v)
+{
+	for (size_t i = 0; i < v.n; i++)
+		if ((unsigned char)v.p[i] < ' ' || v.p[i] == 0x7f)
+			return false;
+	return v.n > 0;
+}
+
+#define WEIR_BODY_MAX 4096 /* what a web server still takes in a field */
+
+/* For a web server that does not pass on an authorizer's status or body: the status it
+ * understands in their place, and both in fields, from which it can make them again. */
+static void replace_status(struct exchange *x, int status)
+{
+	struct buf head = { 0 };
+	struct view rest = buf_view(&x->reply.head);
+
+	view_cut(&rest, '\n');
+	buf_addf(&head, "Status: %d %s\r\n", status, reason_phrase(status));
+	buf_add(&head, rest);
+	buf_addf(&head, "Weir-Status: %d\r\n", x->status);
+	if (x->reply.body.n <= WEIR_BODY_MAX && is_one_line(buf_view(&x->reply.body))) {
+		buf_add_str(&head, "Weir-Body: ");
+		buf_add(&head, buf_view(&x->reply.body));
+		buf_add_str(&head, "\r\n");
+	}
+	head.failed = head.failed || x->reply.head.failed;
+	buf_release(&x->reply.head);
+	x->reply.head = head;
+}
+
 enum step answer_send(struct exchange *x)
 {
 	struct reply *r = &x->reply;
+	int authorizer_status = (int)x->config->reply.authorizer_status;
 
+	if (x->status != 200 && authorizer_status != 429 && exchange_is_authorizer(x))
+		replace_status(x, authorizer_status);
 	buf_add_str(&r->head, "\r\n");
+	/* In one record: of a refusal in two Apache's mod_authnz_fcgi loses the body. */
+	if (!view_eq(request_param(&x->rq, "REQUEST_METHOD"), VIEW("HEAD")))
+		buf_add(&r->head, buf_view(&r->body));
 	if (!buf_ok(&r->head) || !buf_ok(&r->body)) {
 		front_abort(x->front);
 		return STEP_NEXT;
 	}
 	put(x, buf_view(&r->head));
-	if (!view_eq(request_param(&x->rq, "REQUEST_METHOD"), VIEW("HEAD")))
-		put(x, buf_view(&r->body));
 	front_finish(x->front);
 	return STEP_NEXT;
 }
@@ -252,20 +289,37 @@ static const struct relay_events relay_events = {
 	.end = relay_ended,
 };
 
+/* What is passed on. Where weir says how much is left, a backend does not. */
+static struct relay_job make_job(struct exchange *x)
+{
+	struct relay_job job = {
+		.backend = x->backend,
+		.request = &x->rq,
+		.body = &x->body,
+		.path = buf_view(&x->path),
+		.query = x->target.query,
+		.extra = x->extra,
+		.n_extra = describe(x),
+	};
+	struct buf fields = { 0 };
+
+	reply_rate_limit_fields(&fields, x->config, &x->decision.verdict);
+	if (buf_ok(&fields) && fields.n) {
+		job.own_rate_limit = view_starts(buf_view(&fields), VIEW("RateLimit"));
+		job.own_x_rate_limit = x->config->reply.x_rate_limit_fields;
+	}
+	buf_release(&fields);
+	return job;
+}
+
 enum step answer_from_backend(struct exchange *x)
 {
+	struct relay_job job;
+
 	if (x->relay)
 		return STEP_PARK;
-	x->relay = relay_start(x->set->loop,
-		&(struct relay_job){
-			.backend = x->backend,
-			.request = &x->rq,
-			.body = &x->body,
-			.path = buf_view(&x->path),
-			.extra = x->extra,
-			.n_extra = describe(x),
-		},
-		&relay_events, x);
+	job = make_job(x);
+	x->relay = relay_start(x->set->loop, &job, &relay_events, x);
 	if (!x->relay)
 		return answer_error(x, 503, "Out of memory", 1);
 	count_one(COUNT_requests_passed);

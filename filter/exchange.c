@@ -171,7 +171,7 @@ static void count_shadow(const struct verdict *v)
 
 /* By its role, or because the web server says so: nginx asks its auth_request as a
  * responder. A client cannot say so, its fields come as HTTP_... */
-static bool is_authorizer(const struct exchange *x)
+bool exchange_is_authorizer(const struct exchange *x)
 {
 	return x->rq.role == FCGI_AUTHORIZER ||
 		view_eq(request_param(&x->rq, "WEIR_ROLE"), VIEW("authorizer"));
@@ -188,7 +188,7 @@ static enum step decide(struct exchange *x)
 {
 	const struct verdict *v = &x->decision.verdict;
 
-	if (is_decided(x) && !is_authorizer(x))
+	if (is_decided(x) && !exchange_is_authorizer(x))
 		return STEP_NEXT;
 	if (!x->decision.done) {
 		x->decision.done = decision_done;
@@ -240,7 +240,7 @@ static enum step read_body(struct exchange *x)
 	uint64_t length = 0;
 	bool given;
 
-	if (is_authorizer(x))
+	if (exchange_is_authorizer(x))
 		return answer_allowed(x);
 	request_content_length(&x->rq, &length, &given);
 	if (!x->backend) {

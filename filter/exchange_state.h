@@ -70,6 +70,8 @@ struct exchange {
 
 /* exchange.c: goes on from where it stands. False when the exchange is over, and freed. */
 bool exchange_run(struct exchange *x);
+/* Whether it asks weir as an authorizer: a yes or no, never a body or a backend. */
+bool exchange_is_authorizer(const struct exchange *x);
 /* The end: logs and frees. */
 void exchange_finish(struct exchange *x);
 

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "exchange.h"
 #include "front/connection.h"
+#include "proxy/relay.h"
 
 #define STATE_EVERY_MS 200 /* how often the state others may read is renewed */
 
@@ -64,6 +65,7 @@ static void end_if_idle(struct worker *w)
 	uv_close((uv_handle_t *)&w->wake, NULL);
 	uv_close((uv_handle_t *)&w->state_timer, NULL);
 	connections_release(&w->connections);
+	relays_end();
 	store_close(w->exchanges.store);
 }
 

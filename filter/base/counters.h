@@ -18,6 +18,9 @@
 	GAUGE(connections_open, "Connections from web servers that are open now.")        \
 	GAUGE(exchanges_open, "Requests being worked on now.")                            \
 	GAUGE(programs_running, "CGI programs running now.")                              \
+	GAUGE(backend_idle, "Connections to backends that are kept and idle now.")        \
+	GAUGE(backend_addresses_out,                                                      \
+		"Addresses of backends that are left out now because they failed.")       \
 	COUNTER(connections, "Connections accepted from web servers.")                    \
 	COUNTER(connections_malformed,                                                    \
 		"Connections closed because what came was not FastCGI.")                  \
@@ -63,6 +66,12 @@
 	COUNTER(backend_failures,                                                         \
 		"Backend calls that failed before an answer began (502, 503, 504).")      \
 	COUNTER(backend_truncated, "Answers that broke off after they had begun.")        \
+	COUNTER(backend_retries,                                                          \
+		"Requests sent again because a backend closed without a word.")           \
+	COUNTER(backend_connects, "Connections made to FastCGI backends.")                \
+	COUNTER(backend_reuses, "Requests sent on a connection that was kept.")           \
+	COUNTER(backend_ejections,                                                        \
+		"Addresses of backends that failed in a row and were left out.")          \
 	COUNTER(programs_started, "CGI programs started.")                                \
 	COUNTER(programs_killed, "CGI programs ended by force.")
 

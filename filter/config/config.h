@@ -22,12 +22,34 @@ enum backend_kind {
 	BACKEND_CGI
 };
 
+/* Which requests may be sent a second time when a backend closed without a word: its
+ * work may have been done all the same. RFC 9110, sections 9.2.1 and 9.2.2. */
+enum retry {
+	RETRY_NEVER,
+	RETRY_SAFE,       /* GET, HEAD, OPTIONS */
+	RETRY_IDEMPOTENT, /* and PUT, DELETE */
+};
+enum client_gone {
+	CLIENT_GONE_KILL,
+	CLIENT_GONE_FINISH,
+};
+enum sendfile {
+	SENDFILE_STRIP,
+	SENDFILE_PASS, /* X-Sendfile and the like reach the web server */
+};
+enum program_argv {
+	ARGV_NONE,
+	ARGV_ISINDEX, /* words of a query without '=' (RFC 3875, section 4.4) */
+};
+
+#define BACKEND_ADDRS_MAX 64
+
 /* [backend NAME] */
 struct backend {
 	char *name;
 	size_t index; /* in config.backends */
 	enum backend_kind kind;
-	struct net_addr *addrs; /* FastCGI: at least one, tried in order */
+	struct net_addr *addrs; /* FastCGI: 1 to BACKEND_ADDRS_MAX */
 	size_t n_addrs;
 	char *root;   /* CGI: directory the programs live under, absolute */
 	char *prefix; /* CGI: leading part of the path that stands for root, or "" */
@@ -35,8 +57,20 @@ struct backend {
 	int64_t connect_timeout_ms;
 	int64_t first_byte_timeout_ms; /* from the request sent to the answer's first byte */
 	int64_t idle_timeout_ms; /* between two pieces of the answer, or of our sending */
+	int64_t timeout_ms; /* of the whole call; 0: none */
+	enum sendfile sendfile;
+	enum retry retry;   /* FastCGI */
+	uint64_t max_fails; /* FastCGI: in a row, then an address is left out; 0: never */
+	int64_t fail_timeout_ms; /* FastCGI: for so long */
+	uint64_t keep;           /* FastCGI: idle connections kept, per worker */
+	int64_t keep_idle_ms;    /* FastCGI: for so long */
 	int64_t kill_grace_ms;   /* CGI: from SIGTERM to SIGKILL */
 	uint64_t max_programs;   /* CGI: running at once, per process; more get 503 */
+	int64_t cpu_limit_ms;    /* CGI: processor time of each process; 0: none */
+	uint64_t memory_limit;   /* CGI: bytes of address space of each; 0: none */
+	bool no_new_privs;       /* CGI: set-user-ID and the like have no effect */
+	enum client_gone client_gone; /* CGI */
+	enum program_argv argv;       /* CGI */
 };
 
 /* [endpoint NAME], one per file */
@@ -150,6 +184,8 @@ struct config {
 		size_t n_messages;
 		bool rate_limit_fields;   /* RateLimit-Policy and RateLimit on answers */
 		bool x_rate_limit_fields; /* X-RateLimit-Limit, -Remaining, -Reset */
+		uint64_t
+			authorizer_status; /* of an authorizer's refusals; 429: their own */
 		bool problem_json; /* refusals as application/problem+json (RFC 9457) */
 		/* The body of refusals, from the file reply.template; NULL: JSON as ever.
 		 * {code} {message} {retry_after} {endpoint} {rule} {request_id} are

@@ -38,6 +38,14 @@ static const struct option_word levels[] = { { "error", LOG_LEVEL_ERROR },
 	{ "info", LOG_LEVEL_INFO }, { "debug", LOG_LEVEL_DEBUG }, { 0 } };
 static const struct option_word requests[] = { { "none", LOG_REQUESTS_NONE },
 	{ "refused", LOG_REQUESTS_REFUSED }, { "all", LOG_REQUESTS_ALL }, { 0 } };
+static const struct option_word sendfile_words[] = { { "strip", SENDFILE_STRIP },
+	{ "pass", SENDFILE_PASS }, { 0 } };
+static const struct option_word retries[] = { { "never", RETRY_NEVER },
+	{ "safe", RETRY_SAFE }, { "idempotent", RETRY_IDEMPOTENT }, { 0 } };
+static const struct option_word client_gone_words[] = { { "kill", CLIENT_GONE_KILL },
+	{ "finish", CLIENT_GONE_FINISH }, { 0 } };
+static const struct option_word argv_words[] = { { "none", ARGV_NONE },
+	{ "isindex", ARGV_ISINDEX }, { 0 } };
 
 /* clang-format off */
 const struct option options[] = {
@@ -180,6 +188,11 @@ const struct option options[] = {
 	  "no", RELOAD,
 	  "Whether they carry X-RateLimit-Limit, X-RateLimit-Remaining and "
 	  "X-RateLimit-Reset." },
+	{ "reply", "authorizer_status", CONFIG(reply.authorizer_status),
+	  KIND(number, 400, 599), "429", RELOAD,
+	  "Status of every refusal given as an authorizer, where the web server cannot pass "
+	  "on the refusal's own: 403 for nginx, whose auth_request makes 500 of a 429. The own "
+	  "one is then in Weir-Status, the body in Weir-Body. With 429 each has its own." },
 	{ "reply", "problem_json", CONFIG(reply.problem_json), KIND(bool, 0, 0), "no", RELOAD,
 	  "Whether refusals are application/problem+json (RFC 9457)." },
 	{ "reply", "template", DRAFT(reply_template), KIND(text, 0, 0), "", RELOAD,
@@ -196,8 +209,8 @@ const struct option options[] = {
 
 	{ "backend", "fastcgi", BACKEND(addrs), LIST(addresses, offsetof(struct backend, n_addrs)),
 	  NULL, RELOAD | OPT_REPEATS | OPT_NAMED,
-	  "Address of a FastCGI application, such as unix:/run/php/php8.2-fpm.sock; several "
-	  "are tried in order." },
+	  "Address of a FastCGI application, such as unix:/run/php/php8.2-fpm.sock; of several "
+	  "the one with the fewest requests is asked." },
 	{ "backend", "cgi", BACKEND(root), KIND(path, 0, 0), NULL, RELOAD | OPT_NAMED,
 	  "Directory under which CGI programs live; nothing outside it is run." },
 	{ "backend", "prefix", BACKEND(prefix), KIND(prefix, 0, 0), "",
@@ -215,12 +228,56 @@ const struct option options[] = {
 	{ "backend", "idle_timeout", BACKEND(idle_timeout_ms), KIND(ms, 1, DAY), "300s",
 	  RELOAD | OPT_NAMED,
 	  "Longest wait between two pieces of an answer." },
+	{ "backend", "timeout", BACKEND(timeout_ms), KIND(ms, 0, DAY), "0", RELOAD | OPT_NAMED,
+	  "Longest time a request may take in all, from its body read to the answer's end; 0 "
+	  "for no end." },
+	{ "backend", "retry", BACKEND(retry), WORDS(retries), "safe",
+	  RELOAD | OPT_NAMED | OPT_FOR_FASTCGI,
+	  "Requests that are sent to the next address when one closes without a word: safe is "
+	  "GET, HEAD and OPTIONS, idempotent also PUT and DELETE." },
+	{ "backend", "max_fails", BACKEND(max_fails), KIND(number, 0, 1000), "3",
+	  RELOAD | OPT_NAMED | OPT_FOR_FASTCGI,
+	  "Failures in a row after which an address is left out for a while; 0 for never. The "
+	  "last one is never left out." },
+	{ "backend", "fail_timeout", BACKEND(fail_timeout_ms), KIND(ms, 1, HOUR), "5s",
+	  RELOAD | OPT_NAMED | OPT_FOR_FASTCGI,
+	  "How long that is. Then one request finds out how it is." },
+	{ "backend", "keep", BACKEND(keep), KIND(number, 0, 1000), "0",
+	  RELOAD | OPT_NAMED | OPT_FOR_FASTCGI,
+	  "Idle connections each worker keeps for later requests. php-fpm lends a process to "
+	  "each: workers times keep must stay well below pm.max_children." },
+	{ "backend", "keep_idle", BACKEND(keep_idle_ms), KIND(ms, 1, HOUR), "5s",
+	  RELOAD | OPT_NAMED | OPT_FOR_FASTCGI,
+	  "How long it keeps one." },
+	{ "backend", "sendfile", BACKEND(sendfile), WORDS(sendfile_words), "strip",
+	  RELOAD | OPT_NAMED,
+	  "X-Sendfile, X-Accel-Redirect and the like, by which an answer makes the web server "
+	  "send a file of its own: strip, or pass where the backend may read what the web "
+	  "server can." },
 	{ "backend", "kill_grace", BACKEND(kill_grace_ms), KIND(ms, 0, HOUR), "5s",
 	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
 	  "From SIGTERM to SIGKILL, when a CGI program has to end." },
 	{ "backend", "max_programs", BACKEND(max_programs), KIND(number, 1, 100000), "64",
 	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
 	  "CGI programs running at once; more requests get 503." },
+	{ "backend", "cpu_limit", BACKEND(cpu_limit_ms), KIND(ms, 0, DAY), "0",
+	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
+	  "Processor time each process of a CGI program may use, in whole seconds; 0 for no "
+	  "limit." },
+	{ "backend", "memory_limit", BACKEND(memory_limit), KIND(size, 0, 1024 * GIB), "0",
+	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
+	  "Address space each may have; 0 for no limit." },
+	{ "backend", "no_new_privs", BACKEND(no_new_privs), KIND(bool, 0, 0), "yes",
+	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
+	  "Whether set-user-ID and set-group-ID have no effect, on CGI programs and on what "
+	  "they start." },
+	{ "backend", "client_gone", BACKEND(client_gone), WORDS(client_gone_words), "kill",
+	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
+	  "When the client leaves: kill ends the program, finish lets it run to its end." },
+	{ "backend", "argv", BACKEND(argv), WORDS(argv_words), "none",
+	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
+	  "Arguments of CGI programs: isindex makes them of the words of a query without '='. "
+	  "Interpreters take some for options: none, unless a program needs them." },
 
 	{ "endpoint", "match", ENDPOINT(match), KIND(text, 0, 0), NULL, RELOAD | OPT_NAMED,
 	  "METHOD[,METHOD]|* PATH. In PATH {name} is one segment, * any part of one, ** "

@@ -38,11 +38,12 @@ struct option_word {
 };
 
 enum option_flag {
-	OPT_RELOAD = 1,  /* a reload takes it; else it needs a restart */
-	OPT_REPEATS = 2, /* may be given more than once; each adds */
-	OPT_FOR_CGI = 4, /* of a backend: says nothing to FastCGI */
-	OPT_NAMED = 8,   /* the section has a name */
-	OPT_SUFFIX = 16, /* the last word of the name is the operator's: message.zh */
+	OPT_RELOAD = 1,       /* a reload takes it; else it needs a restart */
+	OPT_REPEATS = 2,      /* may be given more than once; each adds */
+	OPT_FOR_CGI = 4,      /* of a backend: says nothing to FastCGI */
+	OPT_NAMED = 8,        /* the section has a name */
+	OPT_SUFFIX = 16,      /* the last word of the name is the operator's: message.zh */
+	OPT_FOR_FASTCGI = 32, /* of a backend: says nothing to CGI */
 };
 
 struct option {

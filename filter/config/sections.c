@@ -25,6 +25,23 @@ static unsigned option_line(const struct load *l, const char *name)
 	return o ? l->section_lines[o - options] : 0;
 }
 
+static void check_addresses(struct load *l)
+{
+	struct backend *b = &l->backend;
+
+	if (b->n_addrs > BACKEND_ADDRS_MAX)
+		mistake_add(l->m, load_here(l, option_line(l, "fastcgi")),
+			"backend.fastcgi: %zu addresses; write at most %d", b->n_addrs,
+			BACKEND_ADDRS_MAX);
+	if (b->keep && b->retry == RETRY_NEVER)
+		mistake_add(l->m, load_here(l, option_line(l, "keep")),
+			"backend.keep: a connection that was kept may turn out to be "
+			"closed, and "
+			"with retry = never the request would fail; write keep = 0, or "
+			"retry = "
+			"safe");
+}
+
 static void check_backend(struct load *l)
 {
 	struct backend *b = &l->backend;
@@ -48,12 +65,20 @@ static void check_backend(struct load *l)
 	if (b->root && (stat(b->root, &st) < 0 || !S_ISDIR(st.st_mode)))
 		mistake_notice(l->m, load_here(l, option_line(l, "cgi")),
 			"backend.cgi: \"%s\" is not a directory now", b->root);
-	for (size_t i = 0; i < options_n && b->kind == BACKEND_FASTCGI; i++) {
-		if (options[i].flags & OPT_FOR_CGI && l->section_lines[i])
+	check_addresses(l);
+	for (size_t i = 0; i < options_n; i++) {
+		if (!l->section_lines[i])
+			continue;
+		if (fastcgi && options[i].flags & OPT_FOR_CGI)
 			mistake_add(l->m, load_here(l, l->section_lines[i]),
 				"backend.%s: says nothing to FastCGI; take it away, or "
 				"write cgi = "
 				"/directory in place of fastcgi",
+				options[i].name);
+		if (cgi && options[i].flags & OPT_FOR_FASTCGI)
+			mistake_add(l->m, load_here(l, l->section_lines[i]),
+				"backend.%s: says nothing to CGI programs; take it away, "
+				"or write fastcgi = unix:/path in place of cgi",
 				options[i].name);
 	}
 }

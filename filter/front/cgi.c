@@ -1,9 +1,16 @@
 #include "front/cgi.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/counters.h"
+
+/* Longest reading of a body that nobody wants. */
+#define DRAIN_US (30 * US_PER_S)
 
 extern char **environ;
 
@@ -85,9 +92,51 @@ static bool cgi_write(struct front *f, struct view bytes)
 	return true;
 }
 
+/* The answer is complete, whatever is still read. */
+static void end_output(void)
+{
+	int null;
+
+	if (shutdown(STDOUT_FILENO, SHUT_WR) == 0)
+		return;
+	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (null >= 0) {
+		dup2(null, STDOUT_FILENO);
+		close(null);
+	}
+}
+
+/* What came of the body behind an answer given early. Apache's mod_cgid writes the whole
+ * body before it reads, and to a socket: closed with input unread, it takes the answer
+ * with it. */
+static void drain(uint64_t left)
+{
+	static char chunk[65536];
+	int64_t end_us = clock_mono_us() + DRAIN_US, now_us;
+
+	end_output();
+	while (left && (now_us = clock_mono_us()) < end_us) {
+		struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+		size_t want = left < sizeof(chunk) ? (size_t)left : sizeof(chunk);
+		ssize_t n = 0;
+
+		if (poll(&in, 1, (int)((end_us - now_us) / US_PER_MS) + 1) > 0)
+			n = read(STDIN_FILENO, chunk, want);
+		else if (errno == EINTR)
+			continue;
+		if (n <= 0)
+			return;
+		left -= (uint64_t)n;
+	}
+}
+
 static void cgi_finish(struct front *f)
 {
-	end(of_front(f));
+	struct cgi_front *cf = of_front(f);
+
+	if (cf->body_left && !cf->output_broken)
+		drain(cf->body_left);
+	end(cf);
 }
 
 static const struct front_kind cgi_kind = {

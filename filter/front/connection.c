@@ -370,7 +370,13 @@ static void conn_finish(struct front *f)
 
 static void conn_abort(struct front *f)
 {
-	connection_end_request(of_front(f), AFTER_CLOSE);
+	struct connection *c = of_front(f);
+
+	/* nginx takes a connection that closes between two records for the end of a whole
+	 * answer. A byte that begins no record tells it otherwise; other servers read a
+	 * header that breaks off, which is what this is. */
+	buf_add_byte(&c->out, '\0');
+	connection_end_request(c, AFTER_CLOSE);
 }
 
 /* -- reading ----------------------------------------------------------------------- */

@@ -80,8 +80,8 @@ static inline void front_finish(struct front *f)
 	f->kind->finish(f);
 }
 
-/* The answer broke off: what is queued is sent, then the connection is closed without
- * END_REQUEST, so that the web server can see it. */
+/* The answer broke off: what is queued is sent, then a byte that begins no record, and the
+ * connection is closed without END_REQUEST, so that any web server can see it. */
 static inline void front_abort(struct front *f)
 {
 	f->kind->abort(f);

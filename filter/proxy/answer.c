@@ -9,8 +9,7 @@
  * written anew. Judging whole lines also makes the result the same for every cut.
  *
  * Left out: redirects inside the server (a Location without a host is a 302 for the
- * client, which works wherever the path is reachable from outside), and fields named
- * by Connection, which programs behind a gateway have no reason to use.
+ * client, which works wherever the path is reachable from outside).
  */
 #include "proxy/answer.h"
 
@@ -19,8 +18,11 @@
 /* What to do with a field, by its name. Everything else is passed on. */
 enum field_kind {
 	FIELD_PASS,
-	FIELD_DROP,     /* of one connection only (RFC 9110, section 7.6.1) */
+	FIELD_DROP, /* of one connection only (RFC 9110, section 7.6.1) */
+	FIELD_CONNECTION,
 	FIELD_SENDFILE, /* commands for the web server */
+	FIELD_RATE_LIMIT,
+	FIELD_X_RATE_LIMIT,
 	FIELD_STATUS,
 	FIELD_LOCATION,
 	FIELD_LENGTH,
@@ -36,7 +38,7 @@ static const struct {
 	{ "Location", false, FIELD_LOCATION },
 	{ "Content-Length", false, FIELD_LENGTH },
 	{ "Transfer-Encoding", false, FIELD_CODING },
-	{ "Connection", false, FIELD_DROP },
+	{ "Connection", false, FIELD_CONNECTION },
 	{ "Keep-Alive", false, FIELD_DROP },
 	{ "Proxy-Connection", false, FIELD_DROP },
 	{ "TE", false, FIELD_DROP },
@@ -46,6 +48,9 @@ static const struct {
 	{ "X-Accel-", true, FIELD_SENDFILE },
 	{ "X-LIGHTTPD-", true, FIELD_SENDFILE },
 	{ "X-Sendfile", true, FIELD_SENDFILE },
+	{ "RateLimit", false, FIELD_RATE_LIMIT },
+	{ "RateLimit-Policy", false, FIELD_RATE_LIMIT },
+	{ "X-RateLimit-", true, FIELD_X_RATE_LIMIT },
 };
 
 enum chunk_state {
@@ -68,6 +73,7 @@ void answer_release(struct answer *a)
 	buf_release(&a->head);
 	buf_release(&a->raw);
 	buf_release(&a->fields);
+	buf_release(&a->listed);
 }
 
 /* For functions that say with false that no answer can be made. */
@@ -217,6 +223,18 @@ static bool take_field(struct answer *a, struct view field)
 	case FIELD_CODING: return take_coding(a, value);
 	case FIELD_LENGTH: take_length(a, value); return true;
 	case FIELD_DROP: return true;
+	case FIELD_CONNECTION:
+		buf_add(&a->listed, value);
+		buf_add_byte(&a->listed, ',');
+		return true;
+	case FIELD_RATE_LIMIT:
+		if (a->own_rate_limit)
+			return true;
+		break;
+	case FIELD_X_RATE_LIMIT:
+		if (a->own_x_rate_limit)
+			return true;
+		break;
 	case FIELD_SENDFILE:
 		if (!a->keep_sendfile)
 			return true;
@@ -231,6 +249,37 @@ static bool take_field(struct answer *a, struct view field)
 	return true;
 }
 
+/* Whether Connection lists it: then it is of that connection only (RFC 9110, section
+ * 7.6.1). */
+static bool is_listed(const struct answer *a, struct view name)
+{
+	struct view list = buf_view(&a->listed);
+
+	while (list.n)
+		if (view_eq_nocase(trim_blanks(view_cut(&list, ',')), name))
+			return true;
+	return false;
+}
+
+/* Appends to head the fields that go on. */
+static void put_fields(struct answer *a)
+{
+	struct view left = buf_view(&a->fields);
+
+	if (a->listed.n == 0) {
+		buf_add(&a->head, left);
+		return;
+	}
+	while (left.n) {
+		struct view line = view_cut(&left, '\n'), rest = line;
+
+		if (is_listed(a, view_cut(&rest, ':')))
+			continue;
+		buf_add(&a->head, line);
+		buf_add_byte(&a->head, '\n');
+	}
+}
+
 static bool end_head(struct answer *a)
 {
 	if (!a->status)
@@ -240,16 +289,17 @@ static bool end_head(struct answer *a)
 		a->has_length = false;
 	else if (a->length_bad)
 		return bad(a, "Content-Length is not one number");
-	buf_add(&a->head, buf_view(&a->fields));
+	put_fields(a);
 	/* 204 never has one: RFC 9110, section 8.6. */
 	if (a->has_length && a->status != 204)
 		buf_addf(&a->head, "Content-Length: %llu\r\n",
 			(unsigned long long)a->length);
-	if (!buf_ok(&a->head) || !buf_ok(&a->fields))
+	if (!buf_ok(&a->head) || !buf_ok(&a->fields) || !buf_ok(&a->listed))
 		return bad(a, "out of memory");
 	a->body_left = a->has_length ? a->length : 0;
 	buf_release(&a->raw);
 	buf_release(&a->fields);
+	buf_release(&a->listed);
 	a->parsed = true;
 	/* A chunked answer is reported when its first chunk has begun: output that says
 	 * chunked and is not can then still be replaced by an error. */
@@ -415,6 +465,7 @@ enum answer_event answer_next(struct answer *a, struct view *in, struct view *pi
 		if (!read_head(a, in)) {
 			buf_release(&a->raw);
 			buf_release(&a->fields);
+			buf_release(&a->listed);
 			return ANSWER_BAD;
 		}
 		if (!a->parsed)

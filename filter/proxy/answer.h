@@ -35,11 +35,16 @@ struct answer {
 	 * that may use them can read what the web server can read. False: dropped, but
 	 * for X-Accel-Buffering, which only asks nginx to pass on each piece at once. */
 	bool keep_sendfile;
+	/* Likewise: weir adds these to the answer itself, so the backend's own are dropped:
+	 * two answers to one question help nobody. RateLimit and RateLimit-Policy;
+	 * X-RateLimit-*. */
+	bool own_rate_limit, own_x_rate_limit;
 
 	/* Private. */
 	struct buf raw;      /* the field being read, unfolded, then the line being read */
 	size_t line_at;      /* where that line starts */
 	struct buf fields;   /* those that will follow Status */
+	struct buf listed;   /* names in Connection, each with a comma behind it */
 	size_t head_n;       /* bytes of the backend's head so far */
 	bool parsed, headed; /* head read; head reported (later, for a chunked body) */
 	bool failed, bodyless, has_location;

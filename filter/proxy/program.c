@@ -93,8 +93,7 @@ void program_set_nofile(uint64_t soft)
 
 /* What the child needs, in its final form. */
 struct child {
-	const char *file;
-	char *const *env;
+	const struct program_job *job;
 	int dir, in, out, err, exec;
 	pid_t parent;
 };
@@ -136,20 +135,38 @@ static bool place_descriptors(struct child *c)
 	return true;
 }
 
-static bool lower_nofile(void)
+/* Sets the soft limit, and with hard the other one too; at most what is allowed. */
+static bool limit(__rlimit_resource_t what, uint64_t soft, uint64_t hard)
 {
 	struct rlimit lim;
 
-	if (nofile_soft == 0 || getrlimit(RLIMIT_NOFILE, &lim) < 0)
-		return true;
-	lim.rlim_cur = nofile_soft < lim.rlim_max ? nofile_soft : lim.rlim_max;
-	return setrlimit(RLIMIT_NOFILE, &lim) == 0;
+	if (getrlimit(what, &lim) < 0)
+		return false;
+	if (hard < lim.rlim_max)
+		lim.rlim_max = hard;
+	lim.rlim_cur = soft < lim.rlim_max ? soft : lim.rlim_max;
+	return setrlimit(what, &lim) == 0;
+}
+
+static bool set_limits(const struct program_job *job)
+{
+	const uint64_t leave = RLIM_INFINITY;
+
+	if (nofile_soft && !limit(RLIMIT_NOFILE, nofile_soft, leave))
+		return false;
+	/* SIGXCPU first, SIGKILL a second later. */
+	if (job->cpu_s && !limit(RLIMIT_CPU, job->cpu_s, job->cpu_s + 1))
+		return false;
+	if (job->memory && !limit(RLIMIT_AS, job->memory, job->memory))
+		return false;
+	if (job->no_new_privs && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return false;
+	return limit(RLIMIT_CORE, 0, leave);
 }
 
 /* Only system calls from here on. */
 static void __attribute__((noreturn)) run_child(struct child *c)
 {
-	char *const argv[] = { (char *)(uintptr_t)c->file, NULL };
 	ssize_t done;
 	int err;
 
@@ -159,8 +176,8 @@ static void __attribute__((noreturn)) run_child(struct child *c)
 		_exit(127); /* weir ended before the line above */
 	reset_signals();
 	umask(022);
-	if (place_descriptors(c) && lower_nofile())
-		execve(c->file, argv, c->env);
+	if (place_descriptors(c) && set_limits(c->job))
+		execve(c->job->place->file, c->job->argv, c->job->env);
 	err = errno;
 	done = write(c->exec, &err, sizeof(err));
 	(void)done;
@@ -343,8 +360,8 @@ static bool run(struct program *p, uv_loop_t *loop, const struct program_job *jo
 
 	if (!make_pipes(out, err, exec))
 		goto failed;
-	child = (struct child){ job->place->file, job->env, job->place->dir, job->in,
-		out[1], err[1], exec[1], getpid() };
+	child = (struct child){ job, job->place->dir, job->in, out[1], err[1], exec[1],
+		getpid() };
 	p->pid = fork_child(&child);
 	if (p->pid < 0 || !watch(p, loop))
 		goto failed;

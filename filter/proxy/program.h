@@ -59,11 +59,13 @@ struct program_exit {
 
 struct program_job {
 	const struct program_place *place;
-	char *const *env;
+	char *const *argv, *const *env;
 	int in;              /* its standard input; stays the caller's */
 	const char *backend; /* whose programs are counted together */
 	uint64_t at_most;    /* of them running at once in this process */
 	int64_t kill_grace_ms;
+	uint64_t cpu_s, memory; /* limits of each of its processes; 0: none */
+	bool no_new_privs;      /* set-user-ID and the like have no effect */
 };
 
 /* Our ends of its pipes, close-on-exec; the caller's to close. */
@@ -82,8 +84,7 @@ enum program_started {
 
 /*
  * Forks and executes. It runs in a session and process group of its own, with file
- * descriptors 0 to 2 only, default signals, umask 022 and one argument, its path (CGI
- * arguments made from the query are how CVE-2012-1823 came about). It dies with
+ * descriptors 0 to 2 only, default signals, umask 022 and no core file. It dies with
  * weir: PR_SET_PDEATHSIG, which looks at the thread that forked, and workers live as
  * long as the process. exited is called once from the loop, unless program_leave()
  * or program_kill() came first.

@@ -32,6 +32,7 @@ static const char *const state_names[] = {
 	[RELAY_HEAD] = "head",
 	[RELAY_BODY] = "body",
 	[RELAY_LEAVE] = "leave",
+	[RELAY_ALONE] = "alone",
 	[RELAY_DONE] = "done",
 };
 
@@ -47,20 +48,37 @@ static const char *const state_overdue[] = {
 
 static uint64_t state_timeout(const struct relay *r, enum relay_state s, uint64_t for_ms)
 {
-	const struct backend *b = r->job.backend;
+	const struct backend *b = r->job.backend; /* gone in ALONE */
 
 	switch (s) {
 	case RELAY_CONNECT: return (uint64_t)b->connect_timeout_ms;
-	case RELAY_WAIT: return (uint64_t)b->first_byte_timeout_ms;
+	case RELAY_WAIT: return for_ms ? for_ms : (uint64_t)b->first_byte_timeout_ms;
 	case RELAY_SEND:
 	case RELAY_HEAD:
 	case RELAY_BODY: return (uint64_t)b->idle_timeout_ms;
 	case RELAY_RETRY:
-	case RELAY_LEAVE: return for_ms;
+	case RELAY_LEAVE:
+	case RELAY_ALONE: return for_ms;
 	case RELAY_NEW:
 	case RELAY_DONE: break;
 	}
 	return 0;
+}
+
+/* Its time is over in all. */
+static bool is_over(const struct relay *r, uint64_t now)
+{
+	return r->end_ms && now >= r->end_ms;
+}
+
+static void time_is_over(struct relay *r, bool in_all)
+{
+	if (r->state != RELAY_ALONE && relay_answer_is_whole(r))
+		relay_finish(r, RELAY_WHOLE, NULL);
+	else if (in_all)
+		relay_finish(r, RELAY_TIMEOUT, "it took too long in all");
+	else
+		relay_finish(r, RELAY_TIMEOUT, state_overdue[r->state]);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -72,33 +90,39 @@ static void on_timer(uv_timer_t *timer)
 		r->kind->start(r);
 		return;
 	}
+	if (is_over(r, now)) {
+		time_is_over(r, true);
+		return;
+	}
 	if (now < r->deadline_ms) {
 		uv_timer_start(timer, on_timer, r->deadline_ms - now, 0);
 		return;
 	}
-	if (r->kind->expired(r))
-		return;
-	if (relay_answer_is_whole(r))
-		relay_finish(r, RELAY_WHOLE, NULL);
-	else
-		relay_finish(r, RELAY_TIMEOUT, state_overdue[r->state]);
+	if (!r->kind->expired(r))
+		time_is_over(r, false);
 }
 
+/* While it is paused only the limit of the whole counts. */
 void relay_touch(struct relay *r)
 {
-	/* The timer rests until relay_resume(). */
-	if (r->paused)
+	uint64_t now = uv_now(r->loop);
+	uint64_t left = is_over(r, now) ? 0 : r->end_ms - now;
+	uint64_t due = r->paused ? UINT64_MAX : r->timeout_ms;
+
+	if (r->end_ms && left < due)
+		due = left;
+	if (due == UINT64_MAX) {
+		uv_timer_stop(&r->timer);
 		return;
-	r->deadline_ms = uv_now(r->loop) + r->timeout_ms;
-	if (!uv_is_active((uv_handle_t *)&r->timer) ||
-		uv_timer_get_due_in(&r->timer) > r->timeout_ms)
-		uv_timer_start(&r->timer, on_timer, r->timeout_ms, 0);
+	}
+	r->deadline_ms = now + due;
+	if (!uv_is_active((uv_handle_t *)&r->timer) || uv_timer_get_due_in(&r->timer) > due)
+		uv_timer_start(&r->timer, on_timer, due, 0);
 }
 
 void relay_enter(struct relay *r, enum relay_state state, uint64_t for_ms)
 {
-	log_debug("relay", LOG_STR("request", r->job.request->id),
-		LOG_STR("backend", r->job.backend->name),
+	log_debug("relay", LOG_STR("request", r->id), LOG_STR("backend", r->backend),
 		LOG_STR("state", state_names[state]));
 	r->state = state;
 	if (state == RELAY_DONE)
@@ -122,26 +146,34 @@ struct relay *relay_start(uv_loop_t *loop, const struct relay_job *job,
 	r->job = *job;
 	r->events = *events;
 	r->user = user;
+	snprintf(r->id, sizeof(r->id), "%s", job->request->id);
+	snprintf(r->backend, sizeof(r->backend), "%s", job->backend->name);
 	answer_init(&r->answer,
 		view_eq(request_param(job->request, "REQUEST_METHOD"), VIEW("HEAD")));
+	r->answer.keep_sendfile = job->backend->sendfile == SENDFILE_PASS;
+	r->answer.own_rate_limit = job->own_rate_limit;
+	r->answer.own_x_rate_limit = job->own_x_rate_limit;
 	uv_timer_init(loop, &r->timer);
 	r->timer.data = r;
+	if (job->backend->timeout_ms)
+		r->end_ms = uv_now(loop) + (uint64_t)job->backend->timeout_ms;
 	relay_enter(r, RELAY_NEW, 0);
 	return r;
 }
 
 void relay_pause(struct relay *r)
 {
-	if (r->paused || r->state == RELAY_DONE)
+	if (r->paused || r->state >= RELAY_ALONE)
 		return;
 	r->paused = true;
 	uv_timer_stop(&r->timer);
+	relay_touch(r);
 	r->kind->flow(r);
 }
 
 void relay_resume(struct relay *r)
 {
-	if (!r->paused || r->state == RELAY_DONE)
+	if (!r->paused || r->state >= RELAY_ALONE)
 		return;
 	r->paused = false;
 	relay_touch(r);
@@ -163,6 +195,7 @@ static void flush_errors(struct relay *r);
 static void shut(struct relay *r, bool whole)
 {
 	assert(r->state != RELAY_DONE);
+	relay_forget_alone(r);
 	r->kind->stop(r, whole);
 	flush_errors(r);
 	relay_enter(r, RELAY_DONE, 0);
@@ -171,12 +204,20 @@ static void shut(struct relay *r, bool whole)
 
 void relay_cancel(struct relay *r)
 {
-	if (r->state != RELAY_DONE)
+	if (r->state >= RELAY_ALONE)
+		return;
+	if (r->kind->outlives(r))
+		relay_go_alone(r, false, (uint64_t)r->job.backend->idle_timeout_ms);
+	else
 		shut(r, false);
 }
 
 void relay_finish(struct relay *r, enum relay_end how, const char *why)
 {
+	if (r->state == RELAY_ALONE) {
+		shut(r, how == RELAY_WHOLE);
+		return;
+	}
 	/* What has been passed on cannot be taken back: only its end can be spoilt. */
 	if (r->answer.headed && how != RELAY_WHOLE)
 		how = RELAY_TRUNCATED;
@@ -229,11 +270,14 @@ bool relay_feed(struct relay *r, struct view bytes)
 		return true;
 	if (r->state < RELAY_HEAD)
 		relay_enter(r, RELAY_HEAD, 0);
-	else
+	else if (r->state == RELAY_ALONE ? !r->alone_whole : !relay_answer_is_whole(r))
 		relay_touch(r);
-	while (r->state != RELAY_DONE) {
+	while (r->state < RELAY_ALONE) {
 		switch (answer_next(&r->answer, &bytes, &piece)) {
-		case ANSWER_MORE: return true;
+		case ANSWER_MORE:
+			if (relay_answer_is_whole(r))
+				r->kind->complete(r);
+			return r->state != RELAY_DONE;
 		case ANSWER_HEAD:
 			if (r->state == RELAY_HEAD)
 				relay_enter(r, RELAY_BODY, 0);
@@ -245,7 +289,7 @@ bool relay_feed(struct relay *r, struct view bytes)
 		case ANSWER_BAD: relay_finish(r, RELAY_BAD, r->answer.why); break;
 		}
 	}
-	return false;
+	return r->state != RELAY_DONE;
 }
 
 static void log_line(struct relay *r)
@@ -254,9 +298,8 @@ static void log_line(struct relay *r)
 	struct view line = view_trim(buf_view(&e->line));
 
 	if (line.n && buf_ok(&e->line))
-		log_notice("error output of the backend",
-			LOG_STR("request", r->job.request->id),
-			LOG_STR("backend", r->job.backend->name), LOG_VIEW("text", line));
+		log_notice("error output of the backend", LOG_STR("request", r->id),
+			LOG_STR("backend", r->backend), LOG_VIEW("text", line));
 	buf_reset(&e->line);
 }
 
@@ -290,9 +333,8 @@ static void flush_errors(struct relay *r)
 {
 	log_line(r);
 	if (r->errors.dropped)
-		log_notice("error output of the backend was cut",
-			LOG_STR("request", r->job.request->id),
-			LOG_STR("backend", r->job.backend->name),
+		log_notice("error output of the backend was cut", LOG_STR("request", r->id),
+			LOG_STR("backend", r->backend),
 			LOG_INT("dropped_bytes", r->errors.dropped));
 }
 
@@ -387,11 +429,17 @@ void relay_watch_set(struct relay_watch *w, int events)
 		uv_poll_stop(&w->poll);
 }
 
+int relay_watch_release(struct relay_watch **w)
+{
+	int fd = (*w)->fd;
+
+	uv_close((uv_handle_t *)&(*w)->poll, free_watch);
+	*w = NULL;
+	return fd;
+}
+
 void relay_watch_close(struct relay_watch **w)
 {
-	if (!*w)
-		return;
-	uv_close((uv_handle_t *)&(*w)->poll, free_watch);
-	close((*w)->fd);
-	*w = NULL;
+	if (*w)
+		close(relay_watch_release(w));
 }

@@ -5,6 +5,9 @@
  * the answer as it comes, each piece at once. It belongs to one worker's loop. Errors
  * before the head may be retried inside on the backend's next address; what is
  * reported is final.
+ *
+ * An answer that says how long it is ends there: the owner is told, and the relay gives
+ * the backend some time to end too, by itself.
  */
 #ifndef WEIR_PROXY_RELAY_H
 #define WEIR_PROXY_RELAY_H
@@ -38,7 +41,7 @@ struct relay_events {
 	void (*head)(void *user, const struct answer *a);
 	void (*body)(void *user, struct view piece);
 	/* Last call of all. why is a sentence for the log, static or borrowed during the
-	 * call. The relay frees itself after it. */
+	 * call. The relay frees itself after it, in its own time. */
 	void (*end)(void *user, enum relay_end how, const char *why);
 };
 
@@ -48,8 +51,11 @@ struct relay_job {
 	const struct request *request;
 	const struct spool *body;
 	struct view path;         /* canonical path, for finding a CGI program */
+	struct view query;        /* for its arguments, undecoded */
 	const struct pair *extra; /* parameters weir adds: WEIR_CLIENT ... */
 	size_t n_extra;
+	/* The owner adds these fields to the answer; a backend's own are dropped. */
+	bool own_rate_limit, own_x_rate_limit;
 };
 
 struct relay;
@@ -63,9 +69,14 @@ struct relay *relay_start(uv_loop_t *loop, const struct relay_job *job,
 void relay_pause(struct relay *r);
 void relay_resume(struct relay *r);
 /* Ends it without further events: connection closed, program ended (SIGTERM to its
- * process group, SIGKILL after backend.kill_grace_ms). May be called from inside head
- * and body, and not after end. The loop has to run on for what is freed in it: a few
- * handles at once, a program until it is gone. */
+ * process group, SIGKILL after backend.kill_grace_ms), unless backend.client_gone lets
+ * it finish. May be called from inside head and body, and not after end. The loop has to
+ * run on for what is freed in it: a few handles at once, a program until it is gone. */
 void relay_cancel(struct relay *r);
+
+/* Ends what the calling thread's relays have left behind: backends that have some time
+ * to end by themselves, programs that finish without a client, idle connections. Before
+ * a loop is to end. */
+void relays_end(void);
 
 #endif

@@ -7,20 +7,26 @@
  *
  * Two things end an answer: the output's end and the program's. A program may close
  * its output and work on; a child it left behind may hold the output open for ever.
- * So the second is waited for only as long as SILENCE_MS pass without output.
+ * So the second is waited for only as long as SILENCE_MS pass without output. An answer
+ * that says how long it is has a third end, its length; most programs are through then,
+ * so a moment is waited for that too: whoever calls one after the other is then not
+ * counted twice by max_programs.
  *
- * Left out: non-parsed headers (a status line is understood by answer.c), arguments
- * made from the query, and taking the place of the user who owns the program.
+ * Left out: non-parsed headers (a status line is understood by answer.c), and taking the
+ * place of the user who owns the program.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "proxy/arguments.h"
 #include "proxy/environment.h"
 #include "proxy/program.h"
 #include "proxy/relay_kind.h"
 
 #define SILENCE_MS    200
+#define COMPLETE_MS   20
 #define PIECES_A_TURN 4
 
 struct relay_cgi {
@@ -29,6 +35,8 @@ struct relay_cgi {
 	struct relay_watch *exec; /* until the program is executed */
 	struct relay_watch *out, *err;
 	bool out_over, exited;
+	bool finishes; /* also when its client leaves */
+	uint64_t grace_ms;
 	struct program_exit how; /* valid once it exited */
 };
 
@@ -111,6 +119,12 @@ static void one_ended(struct relay_cgi *c)
 	/* Why there is no program says more than that there is no output. */
 	if (!read_exec(c))
 		return;
+	/* Nobody waits for output, only for the program's end. */
+	if (r->state == RELAY_ALONE) {
+		if (c->exited)
+			relay_finish(r, RELAY_WHOLE, NULL);
+		return;
+	}
 	if (c->exited && (c->out_over || relay_answer_is_whole(r)))
 		judge_exit(c);
 	else
@@ -182,6 +196,10 @@ static bool expired(struct relay *r)
 
 	if (r->state != RELAY_LEAVE)
 		return false;
+	if (relay_answer_is_whole(r) && !c->exited) {
+		relay_go_alone(r, true, c->grace_ms);
+		return true;
+	}
 	/* A busy loop may bring the time before the output that came in it. */
 	if (c->out) {
 		on_out(r, UV_READABLE);
@@ -195,6 +213,19 @@ static bool expired(struct relay *r)
 	return true;
 }
 
+static void complete(struct relay *r)
+{
+	if (r->state != RELAY_LEAVE)
+		relay_enter(r, RELAY_LEAVE, COMPLETE_MS);
+}
+
+static bool outlives(const struct relay *r)
+{
+	const struct relay_cgi *c = (const struct relay_cgi *)r;
+
+	return c->finishes && c->program && !c->exited;
+}
+
 static void stop(struct relay *r, bool whole)
 {
 	struct relay_cgi *c = of(r);
@@ -205,6 +236,7 @@ static void stop(struct relay *r, bool whole)
 	relay_watch_close(&c->exec);
 	relay_watch_close(&c->out);
 	relay_watch_close(&c->err);
+	/* One that had its time alone gets no second one. */
 	if (whole)
 		program_leave(c->program);
 	else
@@ -273,17 +305,22 @@ static bool watch_pipes(struct relay_cgi *c, const struct program_pipes *pipes)
 }
 
 static void start_program(struct relay_cgi *c, const struct program_place *place,
-	const struct environment *env)
+	char *const *argv, const struct environment *env)
 {
 	struct relay *r = &c->relay;
+	const struct backend *b = r->job.backend;
 	struct program_pipes pipes;
 	struct program_job job = {
 		.place = place,
+		.argv = argv,
 		.env = env->vars,
 		.in = spool_open(r->job.body),
-		.backend = r->job.backend->name,
-		.at_most = r->job.backend->max_programs,
-		.kill_grace_ms = r->job.backend->kill_grace_ms,
+		.backend = b->name,
+		.at_most = b->max_programs,
+		.kill_grace_ms = b->kill_grace_ms,
+		.cpu_s = (uint64_t)(b->cpu_limit_ms + 999) / 1000,
+		.memory = b->memory_limit,
+		.no_new_privs = b->no_new_privs,
 	};
 	enum program_started started;
 
@@ -305,6 +342,8 @@ static void start_program(struct relay_cgi *c, const struct program_place *place
 	} else if (!watch_pipes(c, &pipes)) {
 		relay_finish(r, RELAY_FAILED, "no memory");
 	} else {
+		c->finishes = b->client_gone == CLIENT_GONE_FINISH;
+		c->grace_ms = (uint64_t)b->kill_grace_ms;
 		relay_enter(r, RELAY_CONNECT, 0);
 		flow(r);
 	}
@@ -314,13 +353,17 @@ static void start(struct relay *r)
 {
 	struct program_place place = PROGRAM_PLACE_NONE;
 	struct environment env = { 0 };
+	char **argv = NULL;
 
 	if (find(r, &place)) {
-		if (make_environment(r, &place, &env))
-			start_program(of(r), &place, &env);
+		argv = arguments_build(place.file, r->job.backend->argv,
+			request_param(r->job.request, "REQUEST_METHOD"), r->job.query);
+		if (argv && make_environment(r, &place, &env))
+			start_program(of(r), &place, argv, &env);
 		else
 			relay_finish(r, RELAY_FAILED, "no memory");
 	}
+	free(argv);
 	environment_release(&env);
 	program_place_release(&place);
 }
@@ -330,5 +373,7 @@ const struct relay_kind relay_cgi_kind = {
 	.start = start,
 	.flow = flow,
 	.expired = expired,
+	.complete = complete,
+	.outlives = outlives,
 	.stop = stop,
 };

@@ -3,7 +3,15 @@
  *
  * One connection per request, closed as soon as the application has ended it: php-fpm
  * keeps a worker for each open connection, used or not, so connections kept for later
- * would starve it. Nothing is multiplexed; the request's id is always 1.
+ * would starve it. Where the configuration wants some kept all the same, they carry only
+ * requests that may be sent twice, since an application that closes one in the moment
+ * it is taken is nobody's fault. Nothing is multiplexed; the request's id is always 1.
+ *
+ * A php script may end its request, so that its connection is kept, and work on
+ * (fastcgi_finish_request). If it then calls its own site on that connection, it waits
+ * for itself: https://github.com/php/php-src/issues/10335. So a kept connection is
+ * looked at: a request that stays unread gets another connection. Of unix sockets only;
+ * TCP does not tell.
  *
  * It reads while it sends. An application may answer before it has read the body, or
  * instead of reading it, and then its refusal to take more must not hide its answer:
@@ -12,20 +20,28 @@
  * The body is never copied as a whole: STDIN is a function of the spool and a
  * position (proxy/sending.h), so what the socket did not take is made again later.
  *
- * Left out: other roles than responder, connections kept open, ABORT_REQUEST (php-fpm
- * ignores it; closing says the same).
+ * Left out: other roles than responder, ABORT_REQUEST (php-fpm ignores it; closing says
+ * the same).
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/counters.h"
+#include "proxy/health.h"
+#include "proxy/idle.h"
 #include "proxy/relay_kind.h"
 #include "proxy/sending.h"
 
 #define PIECES_A_TURN   4 /* then the loop's other connections have their turn */
 #define BACKOFF_LEAST   5 /* ms between two rounds of full listen queues ... */
 #define BACKOFF_MOST    100
+#define SENDINGS_MOST   3    /* backends that one after the other may die of a request */
+#define ALONE_MS        5000 /* for END_REQUEST, once the answer is whole */
+#define UNREAD_MS       100  /* after which a kept connection should have been read */
 #define END_REQUEST_LEN 8
 
 struct relay_fastcgi {
@@ -36,19 +52,31 @@ struct relay_fastcgi {
 	uint64_t stdin_at, stdin_n; /* bytes of STDIN sent, and in all */
 	bool sending;               /* head or STDIN are not out yet */
 	bool stdout_over;           /* its empty record was seen */
+	bool kept;                  /* the connection has served before */
+	int unread;                 /* on it, when the head was sent; 0: it was read */
+	bool keepable;              /* and may serve again */
 	struct record_reader reader;
 	unsigned char end[END_REQUEST_LEN]; /* body of END_REQUEST */
 	uint8_t end_n;
 
-	/* Finding somebody who takes the connection. */
-	unsigned first;          /* address a round starts with */
-	unsigned tried;          /* addresses tried in this round */
+	/* Finding somebody who takes the connection. Sets of addresses: bit i is the
+	 * address i. */
+	struct health *health;
+	int at;                  /* the address in use; -1: none */
+	uint64_t tried;          /* in this round */
+	uint64_t spent;          /* not to be asked again for this request */
+	uint64_t blamed;         /* whose failure is counted */
+	bool repeatable;         /* it may go out on more than one */
+	bool fresh;              /* no kept connection any more */
 	bool queue_full;         /* one of this round's listen queues was */
 	bool overdue;            /* one did not connect in time */
 	bool overloaded;         /* one said so */
+	unsigned broken;         /* so many closed without a word */
 	int refused_errno;       /* of the last that refused */
 	uint64_t knock_until_ms; /* when full listen queues count as refused */
 	uint64_t backoff_ms;
+	uint64_t keep,
+		keep_idle_ms; /* of the backend's configuration, which may go first */
 };
 
 static struct relay_fastcgi *of(struct relay *r)
@@ -56,12 +84,38 @@ static struct relay_fastcgi *of(struct relay *r)
 	return (struct relay_fastcgi *)r;
 }
 
+static uint64_t bit(int address)
+{
+	return UINT64_C(1) << address;
+}
+
+/* The address in use has failed. A request counts once against each, though it may
+ * knock often. */
+static void blame(struct relay_fastcgi *f, const char *why)
+{
+	struct relay *r = &f->relay;
+
+	if (f->at < 0 || f->blamed & bit(f->at) || r->state == RELAY_ALONE)
+		return;
+	f->blamed |= bit(f->at);
+	health_bad(f->health, r->job.backend, f->at, (int64_t)uv_now(r->loop), why);
+}
+
+/* Closes the connection, if there is one, and leaves its address. */
+static void leave(struct relay_fastcgi *f)
+{
+	relay_watch_close(&f->watch);
+	if (f->health && f->at >= 0)
+		health_end(f->health, f->at);
+	f->at = -1;
+}
+
 /* Writes the request's head and sets all back to its beginning. False: it ended. */
 static bool prepare(struct relay_fastcgi *f)
 {
 	struct relay *r = &f->relay;
 
-	switch (sending_head(&f->head, &r->job)) {
+	switch (sending_head(&f->head, &r->job, f->keep > 0)) {
 	case SENDING_OK: break;
 	case SENDING_NO_MEMORY:
 		relay_finish(r, RELAY_FAILED, "no memory for the request");
@@ -77,6 +131,7 @@ static bool prepare(struct relay_fastcgi *f)
 	f->sending = true;
 	f->reader = (struct record_reader){ 0 };
 	f->stdout_over = false;
+	f->keepable = false;
 	f->end_n = 0;
 	return true;
 }
@@ -91,6 +146,8 @@ static void flow(struct relay *r)
 }
 
 static void connect_next(struct relay_fastcgi *f);
+static void refused(struct relay_fastcgi *f, const char *why);
+static void end_request(struct relay_fastcgi *f);
 
 /* The next piece of the request that is to be sent; errno on failure. */
 static bool next_piece(struct relay_fastcgi *f, struct view *out)
@@ -108,6 +165,21 @@ static bool next_piece(struct relay_fastcgi *f, struct view *out)
 	return true;
 }
 
+/* All is sent, or it takes no more. A kept connection is looked at soon. */
+static void enter_wait(struct relay_fastcgi *f)
+{
+	relay_enter(&f->relay, RELAY_WAIT, f->unread ? UNREAD_MS : 0);
+}
+
+/* What the other end of a unix socket has not read yet, in the kernel's measure: whole
+ * buffers, each at least as large as one of a few bytes. */
+static int unread_on(const struct relay_fastcgi *f)
+{
+	int n = 0;
+
+	return ioctl(f->watch->fd, SIOCOUTQ, &n) < 0 ? 0 : n;
+}
+
 static void sent(struct relay_fastcgi *f, size_t n)
 {
 	struct relay *r = &f->relay;
@@ -118,13 +190,20 @@ static void sent(struct relay_fastcgi *f, size_t n)
 		if (f->head_sent == f->head.n) {
 			buf_release(&f->head);
 			f->head_sent = 0;
+			/* What comes behind it is one small buffer. */
+			f->unread = f->kept ? unread_on(f) : 0;
 		}
 	} else {
 		f->stdin_at += n;
 	}
 	f->sending = f->head.n > 0 || f->stdin_at < f->stdin_n;
-	if (!f->sending && r->state == RELAY_SEND)
-		relay_enter(r, RELAY_WAIT, 0);
+	if (f->sending)
+		return;
+	f->keepable = true;
+	if (r->state == RELAY_SEND)
+		enter_wait(f);
+	else if (relay_answer_is_whole(r))
+		relay_go_alone(r, true, ALONE_MS);
 }
 
 /* False: the relay went another way (ended, or on to another address). */
@@ -149,15 +228,14 @@ static bool send_more(struct relay_fastcgi *f)
 		} else if (errno != EINTR) {
 			if (f->head.n && f->head_sent == 0) {
 				f->refused_errno = errno;
-				relay_watch_close(&f->watch);
-				connect_next(f);
+				refused(f, "the connection broke at once");
 				return false;
 			}
 			/* It wants no more. What it said, if anything, is in the socket. */
 			f->sending = false;
 			buf_release(&f->head);
 			if (r->state == RELAY_SEND)
-				relay_enter(r, RELAY_WAIT, 0);
+				enter_wait(f);
 		}
 	}
 	return true;
@@ -166,24 +244,83 @@ static bool send_more(struct relay_fastcgi *f)
 /* Another address may be willing, as long as nothing of an answer has come. */
 static void try_elsewhere(struct relay_fastcgi *f)
 {
-	relay_watch_close(&f->watch);
+	leave(f);
 	if (prepare(f))
 		connect_next(f);
+}
+
+/* The connection had served before, and nobody reads on it any more. */
+static void try_afresh(struct relay_fastcgi *f)
+{
+	f->fresh = true;
+	f->tried &= ~bit(f->at);
+	try_elsewhere(f);
+}
+
+/* Nothing of the request has gone out. */
+static void refused(struct relay_fastcgi *f, const char *why)
+{
+	if (f->kept) {
+		try_afresh(f);
+		return;
+	}
+	blame(f, why);
+	leave(f);
+	connect_next(f);
+}
+
+/* The connection is over. */
+static void closed(struct relay_fastcgi *f, const char *why)
+{
+	struct relay *r = &f->relay;
+
+	/* END_REQUEST is whole, only its padding is missing. */
+	if (f->end_n == END_REQUEST_LEN) {
+		end_request(f);
+		return;
+	}
+	if (r->state >= RELAY_HEAD || f->stdout_over) {
+		/* An empty STDOUT record has said all there is. */
+		relay_judge(r, f->stdout_over, why);
+		return;
+	}
+	if (f->kept) {
+		try_afresh(f);
+		return;
+	}
+	blame(f, why);
+	if (!f->repeatable || ++f->broken == SENDINGS_MOST) {
+		relay_judge(r, false, why);
+		return;
+	}
+	f->spent |= bit(f->at);
+	count_one(COUNT_backend_retries);
+	try_elsewhere(f);
 }
 
 static void end_request(struct relay_fastcgi *f)
 {
 	struct relay *r = &f->relay;
+	unsigned status = record_read_end(f->end).protocol_status;
 
-	switch (record_read_end(f->end).protocol_status) {
+	f->keepable = f->keepable && status == FCGI_REQUEST_COMPLETE;
+	switch (status) {
 	case FCGI_REQUEST_COMPLETE: relay_judge(r, true, NULL); break;
 	case FCGI_CANT_MPX_CONN:
+		if (f->kept && r->state < RELAY_HEAD) {
+			try_afresh(f);
+			break;
+		}
+		/* fallthrough */
 	case FCGI_OVERLOADED:
 		f->overloaded = true;
-		if (r->state < RELAY_HEAD && f->tried < r->job.backend->n_addrs)
+		blame(f, "it is overloaded");
+		if (r->state < RELAY_HEAD) {
+			f->spent |= bit(f->at);
 			try_elsewhere(f);
-		else
+		} else {
 			relay_finish(r, RELAY_OVERLOADED, "the backend is overloaded");
+		}
 		break;
 	case FCGI_UNKNOWN_ROLE:
 		relay_finish(r, RELAY_BAD, "the backend is no responder");
@@ -205,29 +342,47 @@ static const char *record_problem(const struct record_reader *reader)
 	}
 }
 
-/* False: the relay went another way. */
-static bool take_content(struct relay_fastcgi *f, struct view content)
+static void take_end(struct relay_fastcgi *f, struct view content)
 {
-	size_t n;
+	size_t n = (size_t)(END_REQUEST_LEN - f->end_n);
 
-	switch (f->reader.type) {
-	case FCGI_STDOUT: return f->stdout_over || relay_feed(&f->relay, content);
-	case FCGI_STDERR: relay_feed_errors(&f->relay, content); return true;
-	default: break;
-	}
-	n = (size_t)(END_REQUEST_LEN - f->end_n);
 	n = n < content.n ? n : content.n;
 	memcpy(f->end + f->end_n, content.p, n);
 	f->end_n = (uint8_t)(f->end_n + n);
-	if (f->end_n < END_REQUEST_LEN)
-		return true;
-	end_request(f);
+}
+
+/* False: the relay went another way. */
+static bool take_content(struct relay_fastcgi *f, struct view content)
+{
+	struct relay *r = &f->relay;
+
+	switch (f->reader.type) {
+	case FCGI_STDOUT:
+		if (f->stdout_over)
+			return true;
+		if (r->state < RELAY_HEAD)
+			health_good(f->health, f->at);
+		return relay_feed(r, content);
+	case FCGI_STDERR: relay_feed_errors(r, content); return true;
+	default: take_end(f, content); return true;
+	}
+}
+
+static bool nonsense(struct relay_fastcgi *f, const char *what)
+{
+	/* Words that came late to the request before. */
+	if (f->kept && f->relay.state < RELAY_HEAD) {
+		try_afresh(f);
+		return false;
+	}
+	if (f->relay.state < RELAY_HEAD)
+		blame(f, what);
+	relay_finish(&f->relay, RELAY_BAD, what);
 	return false;
 }
 
 static bool take_records(struct relay_fastcgi *f, struct view in)
 {
-	struct relay *r = &f->relay;
 	struct view content;
 	const char *problem;
 
@@ -236,10 +391,8 @@ static bool take_records(struct relay_fastcgi *f, struct view in)
 		case RECORD_MORE: return true;
 		case RECORD_BEGINS:
 			problem = record_problem(&f->reader);
-			if (problem) {
-				relay_finish(r, RELAY_BAD, problem);
-				return false;
-			}
+			if (problem)
+				return nonsense(f, problem);
 			break;
 		case RECORD_CONTENT:
 			if (!take_content(f, content))
@@ -248,10 +401,13 @@ static bool take_records(struct relay_fastcgi *f, struct view in)
 		case RECORD_ENDS:
 			if (f->reader.type == FCGI_STDOUT && f->reader.content_n == 0)
 				f->stdout_over = true;
+			if (f->reader.type == FCGI_END_REQUEST) {
+				f->keepable = f->keepable && in.n == 0;
+				end_request(f);
+				return false;
+			}
 			break;
-		case RECORD_BAD:
-			relay_finish(r, RELAY_BAD, "what the backend says is not FastCGI");
-			return false;
+		case RECORD_BAD: return nonsense(f, "what the backend says is not FastCGI");
 		}
 	}
 }
@@ -269,8 +425,7 @@ static bool read_more(struct relay_fastcgi *f)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			/* Closed or reset. An empty STDOUT record has said all there is. */
-			relay_judge(r, f->stdout_over,
+			closed(f,
 				n < 0 ? "the backend broke the connection"
 				      : "the backend closed without ending the request");
 			return false;
@@ -294,8 +449,7 @@ static void on_socket(struct relay *r, int events)
 		getsockopt(f->watch->fd, SOL_SOCKET, SO_ERROR, &err, &len);
 		if (err) {
 			f->refused_errno = err;
-			relay_watch_close(&f->watch);
-			connect_next(f);
+			refused(f, "it takes no connection");
 			return;
 		}
 		relay_enter(r, RELAY_SEND, 0);
@@ -341,8 +495,29 @@ static enum attempt attempt(struct relay_fastcgi *f, const struct net_addr *a)
 		errno = ENOMEM;
 		return ATTEMPT_FAILED;
 	}
+	f->kept = false;
+	count_one(COUNT_backend_connects);
 	relay_enter(&f->relay, rc == 0 ? RELAY_SEND : RELAY_CONNECT, 0);
 	return ATTEMPT_UNDER_WAY;
+}
+
+/* A connection to the address in use that has served before. */
+static bool take_kept(struct relay_fastcgi *f)
+{
+	struct relay *r = &f->relay;
+	int fd = -1;
+
+	if (f->keep && f->repeatable && !f->fresh && r->job.body->n == 0)
+		fd = idle_take(f->health, f->at);
+	if (fd < 0)
+		return false;
+	f->watch = relay_watch_new(r, fd, on_socket);
+	if (!f->watch)
+		return false;
+	f->kept = true;
+	count_one(COUNT_backend_reuses);
+	relay_enter(r, RELAY_SEND, 0);
+	return true;
 }
 
 static void nobody_there(struct relay_fastcgi *f)
@@ -351,6 +526,8 @@ static void nobody_there(struct relay_fastcgi *f)
 
 	if (f->overloaded)
 		relay_finish(r, RELAY_OVERLOADED, "the backend is overloaded");
+	else if (f->broken)
+		relay_finish(r, RELAY_BAD, "the backend closed without a word");
 	else if (f->overdue)
 		relay_finish(r, RELAY_TIMEOUT, "connecting took too long");
 	else
@@ -358,21 +535,44 @@ static void nobody_there(struct relay_fastcgi *f)
 			f->refused_errno);
 }
 
-static void connect_next(struct relay_fastcgi *f)
+/* Goes through the addresses. True when a connection is under way or the relay over. */
+static bool one_round(struct relay_fastcgi *f)
 {
 	struct relay *r = &f->relay;
 	const struct backend *b = r->job.backend;
 
-	while (f->tried < b->n_addrs) {
-		switch (attempt(f, &b->addrs[(f->first + f->tried++) % b->n_addrs])) {
-		case ATTEMPT_UNDER_WAY: flow(r); return;
-		case ATTEMPT_QUEUE_FULL: f->queue_full = true; break;
-		case ATTEMPT_REFUSED: break;
+	for (;;) {
+		f->at = health_begin(
+			f->health, b, f->tried | f->spent, (int64_t)uv_now(r->loop));
+		if (f->at < 0)
+			return false;
+		f->tried |= bit(f->at);
+		if (take_kept(f))
+			return true;
+		switch (attempt(f, &b->addrs[f->at])) {
+		case ATTEMPT_UNDER_WAY: return true;
+		case ATTEMPT_QUEUE_FULL:
+			f->queue_full = true;
+			blame(f, "its listen queue is full");
+			break;
+		case ATTEMPT_REFUSED: blame(f, strerror(f->refused_errno)); break;
 		case ATTEMPT_FAILED:
 			relay_finish_errno(
 				r, RELAY_FAILED, "no socket for the backend", errno);
-			return;
+			return true;
 		}
+		leave(f);
+	}
+}
+
+static void connect_next(struct relay_fastcgi *f)
+{
+	struct relay *r = &f->relay;
+
+	if (one_round(f)) {
+		if (r->state != RELAY_DONE)
+			flow(r);
+		return;
 	}
 	if (f->queue_full && uv_now(r->loop) < f->knock_until_ms) {
 		f->tried = 0;
@@ -386,43 +586,103 @@ static void connect_next(struct relay_fastcgi *f)
 	nobody_there(f);
 }
 
+/* Whether the configuration lets it go out twice. */
+static bool is_repeatable(const struct relay_job *job)
+{
+	static const char *const methods[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE" };
+	size_t n = job->backend->retry == RETRY_SAFE      ? 3
+		: job->backend->retry == RETRY_IDEMPOTENT ? 5
+							  : 0;
+	struct view method = request_param(job->request, "REQUEST_METHOD");
+
+	for (size_t i = 0; i < n; i++)
+		if (view_eq(method, view_str(methods[i])))
+			return true;
+	return false;
+}
+
 static void start(struct relay *r)
 {
-	static _Thread_local unsigned turn; /* spreads requests over the addresses */
 	struct relay_fastcgi *f = of(r);
 	const struct backend *b = r->job.backend;
 
+	f->at = -1;
 	if (relay_unsafe_param(r->job.request)) {
 		relay_finish(r, RELAY_BAD_REQUEST, "CR, LF or NUL in a path");
 		return;
 	}
+	f->health = health_of(b);
+	if (!f->health) {
+		relay_finish(r, RELAY_FAILED, "no memory");
+		return;
+	}
+	f->keep = b->keep;
+	f->keep_idle_ms = (uint64_t)b->keep_idle_ms;
 	if (!prepare(f))
 		return;
-	f->first = turn++;
+	f->repeatable = is_repeatable(&r->job);
 	f->backoff_ms = BACKOFF_LEAST;
 	f->knock_until_ms = uv_now(r->loop) + (uint64_t)b->connect_timeout_ms;
 	connect_next(f);
+}
+
+/* Has nobody read a byte of it, on a connection that served before? */
+static bool is_unread(struct relay_fastcgi *f)
+{
+	return unread_on(f) > f->unread;
 }
 
 static bool expired(struct relay *r)
 {
 	struct relay_fastcgi *f = of(r);
 
-	if (r->state != RELAY_CONNECT && r->state != RELAY_RETRY)
-		return false;
-	if (r->state == RELAY_CONNECT)
+	switch (r->state) {
+	case RELAY_CONNECT:
 		f->overdue = true;
-	relay_watch_close(&f->watch);
-	connect_next(f);
-	return true;
+		blame(f, "connecting took too long");
+		leave(f);
+		connect_next(f);
+		return true;
+	case RELAY_RETRY: connect_next(f); return true;
+	case RELAY_WAIT:
+		if (f->kept && f->unread) {
+			bool unread = is_unread(f);
+
+			f->unread = 0;
+			if (unread)
+				try_afresh(f);
+			else
+				enter_wait(f);
+			return true;
+		}
+		blame(f, "no answer in time");
+		return false;
+	case RELAY_SEND: blame(f, "it takes no more of a request"); return false;
+	default: return false;
+	}
+}
+
+static void complete(struct relay *r)
+{
+	/* While the application still takes the body, that is to go on. */
+	if (!of(r)->sending)
+		relay_go_alone(r, true, ALONE_MS);
+}
+
+static bool outlives(const struct relay *r)
+{
+	(void)r;
+	return false;
 }
 
 static void stop(struct relay *r, bool whole)
 {
 	struct relay_fastcgi *f = of(r);
 
-	(void)whole;
-	relay_watch_close(&f->watch);
+	if (whole && f->keepable && f->keep && f->end_n == END_REQUEST_LEN && f->watch)
+		idle_put(r->loop, f->health, f->at, relay_watch_release(&f->watch), f->keep,
+			f->keep_idle_ms);
+	leave(f);
 	buf_release(&f->head);
 }
 
@@ -431,5 +691,7 @@ const struct relay_kind relay_fastcgi_kind = {
 	.start = start,
 	.flow = flow,
 	.expired = expired,
+	.complete = complete,
+	.outlives = outlives,
 	.stop = stop,
 };

@@ -26,6 +26,7 @@ enum relay_state {
 	RELAY_HEAD,    /* until the answer's head is complete */
 	RELAY_BODY,    /* copying, whichever side is slower sets the pace */
 	RELAY_LEAVE,   /* CGI: output or program ended, a moment's wait for the other */
+	RELAY_ALONE,   /* its owner is gone: until the backend ends, or its time is over */
 	RELAY_DONE,    /* ended or cancelled; handles are being closed */
 };
 
@@ -37,6 +38,12 @@ struct relay_kind {
 	void (*flow)(struct relay *r);
 	/* The state's time is over. False: nothing special, relay.c ends it. */
 	bool (*expired)(struct relay *r);
+	/* The answer has all of its length, but the backend has not ended. May take the
+	 * owner its relay with relay_go_alone(). Called for each piece that comes then. */
+	void (*complete)(struct relay *r);
+	/* The owner cancels. True when the backend is to go on all the same; the relay
+	 * then goes alone. */
+	bool (*outlives)(const struct relay *r);
 	/* Closes and frees what the kind holds. whole: the answer is complete. */
 	void (*stop)(struct relay *r, bool whole);
 };
@@ -55,7 +62,8 @@ struct relay {
 	const struct relay_kind *kind;
 	enum relay_state state; /* changed by relay_enter() only */
 	bool paused;
-	struct relay_job job; /* what it borrows is gone once the state is DONE */
+	struct relay_job job; /* what it borrows is gone once the state is ALONE or DONE */
+	char id[REQUEST_ID_LEN + 1], backend[64]; /* for the log */
 	struct relay_events events;
 	void *user;
 	struct answer answer;
@@ -63,10 +71,13 @@ struct relay {
 	uv_timer_t timer;
 	uint64_t deadline_ms; /* uv_now() at which the state's time is over */
 	uint64_t timeout_ms;  /* of the state; 0 for none */
+	uint64_t end_ms;      /* when all of it must be over; 0: no limit */
+	bool alone_whole;     /* in ALONE: the answer was complete */
+	struct relay *alone_next, **alone_link; /* in ALONE: those of this thread */
 };
 
-/* The door to every state: sets its time limit. for_ms is the limit of RETRY and
- * LEAVE; the others have theirs from the backend's configuration. */
+/* The door to every state: sets its time limit. for_ms is the limit of RETRY, LEAVE and
+ * ALONE, and unless 0 of WAIT; else it comes from the backend's configuration. */
 void relay_enter(struct relay *r, enum relay_state state, uint64_t for_ms);
 /* Something moved: the state's time starts anew. */
 void relay_touch(struct relay *r);
@@ -88,6 +99,14 @@ void relay_finish_errno(struct relay *r, enum relay_end how, const char *why, in
 void relay_judge(struct relay *r, bool clean, const char *why);
 /* The answer says by itself that nothing is missing (its length, its last chunk). */
 bool relay_answer_is_whole(const struct relay *r);
+
+/* Lets the owner go: it is told RELAY_WHOLE when the answer is complete, and nothing
+ * when it has cancelled. What the backend still says is thrown away. When it has not
+ * ended for_ms later (for one that was cancelled, for_ms after it last said something) it
+ * is made to. */
+void relay_go_alone(struct relay *r, bool whole, uint64_t for_ms);
+/* For relay.c, when such a one is over; nothing for others. */
+void relay_forget_alone(struct relay *r);
 
 /* The parameter that must not be passed on because of CR, LF or NUL in it, or NULL. */
 const char *relay_unsafe_param(const struct request *rq);
@@ -119,5 +138,7 @@ struct relay_watch *relay_watch_new(
 void relay_watch_set(struct relay_watch *w, int events);
 /* Closes *w, if any, and makes it NULL. */
 void relay_watch_close(struct relay_watch **w);
+/* The same, but the descriptor stays open and is the caller's. */
+int relay_watch_release(struct relay_watch **w);
 
 #endif

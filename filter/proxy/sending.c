@@ -35,14 +35,14 @@ static void put_pairs(struct buf *out, const struct relay_job *job)
 	buf_release(&length);
 }
 
-enum sending_result sending_head(struct buf *out, const struct relay_job *job)
+enum sending_result sending_head(struct buf *out, const struct relay_job *job, bool keep)
 {
 	struct buf pairs = { 0 };
 	bool fits;
 
 	put_pairs(&pairs, job);
 	buf_reset(out);
-	record_put_begin(out, SENDING_ID, FCGI_RESPONDER, 0);
+	record_put_begin(out, SENDING_ID, FCGI_RESPONDER, keep ? FCGI_KEEP_CONN : 0);
 	fits = pairs_put_params(out, SENDING_ID, buf_view(&pairs));
 	if (!buf_ok(&pairs))
 		out->failed = true;

@@ -51,6 +51,7 @@ local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local HEAD = 26 -- bytes before the ring, and of a bucket
 local SMALL = 64 -- so many events are read and written whole, as cheap as one
 local PEEK = HEAD + 6 * SMALL
+local NEAR = 6 * 16
 local EXACT = 2 ^ 53
 local OFFSETS = 2 ^ 48
 local LOG_MAX = 2 ^ 24
@@ -71,13 +72,17 @@ local function make(algorithm)
 	end
 
 	if algorithm == '0' then
-		-- The moment of event i, from 0 for the oldest.
+		-- The moment of event i, from 0 for the oldest. Neighbours are read with it: they
+		-- are asked for next.
 		local function moment(t, i)
 			local p = HEAD + 6 * ((t.first + i) % t.room)
 			if p + 6 <= #t.state then
 				return t.base + unpack('>I6', t.state, p + 1)
 			end
-			return t.base + unpack('>I6', call('GETRANGE', t.key, p, p + 5))
+			if not t.near or p < t.near_at or p + 6 > t.near_at + #t.near then
+				t.near, t.near_at = call('GETRANGE', t.key, p, p + NEAR - 1), p
+			end
+			return t.base + unpack('>I6', t.near, p - t.near_at + 1)
 		end
 
 		-- How many no longer count. Gallops from the oldest: usually few have gone since

@@ -32,6 +32,10 @@ void run_init(struct run *r, enum backend_kind kind, const char *params)
 		.idle_timeout_ms = 10000,
 		.kill_grace_ms = 10000,
 		.max_programs = 100,
+		.retry = RETRY_SAFE,
+		.fail_timeout_ms = 10000,
+		.keep_idle_ms = 10000,
+		.no_new_privs = true,
 	};
 	request_init(&r->request, FCGI_RESPONDER);
 	while (left.n) {
@@ -115,6 +119,8 @@ static void on_end(void *user, enum relay_end how, const char *why)
 
 	cr_assert(!r->starting && r->relay && !r->ends);
 	r->ends++;
+	uv_update_time(r->loop);
+	r->took_ms = (int64_t)(uv_now(r->loop) - r->began_ms);
 	r->how = how;
 	snprintf(r->why, sizeof(r->why), "%s", why ? why : "");
 	over(r);
@@ -134,12 +140,17 @@ static void start(struct run *r, uv_loop_t *loop)
 		.request = &r->request,
 		.body = &r->body,
 		.path = r->path,
+		.query = r->query,
+		.own_rate_limit = r->own_rate_limit,
+		.own_x_rate_limit = r->own_x_rate_limit,
 		.extra = r->extra,
 		.n_extra = r->n_extra,
 	};
 
 	cr_assert(request_index(&r->request));
 	r->loop = loop;
+	uv_update_time(loop);
+	r->began_ms = uv_now(loop);
 	uv_timer_init(loop, &r->resume);
 	uv_timer_init(loop, &r->cancel);
 	r->resume.data = r->cancel.data = r;
@@ -153,7 +164,7 @@ static void start(struct run *r, uv_loop_t *loop)
 		uv_timer_start(&r->cancel, on_cancel, (uint64_t)r->cancel_after_ms, 0);
 }
 
-void run_all(struct run *runs, size_t n)
+static void run_loop(struct run *runs, size_t n, bool in_turn)
 {
 	uv_loop_t loop;
 	uv_timer_t watchdog;
@@ -162,9 +173,13 @@ void run_all(struct run *runs, size_t n)
 	uv_timer_init(&loop, &watchdog);
 	uv_timer_start(&watchdog, on_too_long, 30000, 0);
 	uv_unref((uv_handle_t *)&watchdog);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		start(&runs[i], &loop);
+		if (in_turn)
+			uv_run(&loop, UV_RUN_DEFAULT);
+	}
 	uv_run(&loop, UV_RUN_DEFAULT);
+	relays_end();
 	uv_close((uv_handle_t *)&watchdog, NULL);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	cr_assert_eq(uv_loop_close(&loop), 0, "a handle is left in the loop");
@@ -172,6 +187,16 @@ void run_all(struct run *runs, size_t n)
 		cr_assert_null(runs[i].relay, "a relay never ended");
 		cr_assert(buf_ok(&runs[i].answer));
 	}
+}
+
+void run_all(struct run *runs, size_t n)
+{
+	run_loop(runs, n, false);
+}
+
+void run_in_turn(struct run *runs, size_t n)
+{
+	run_loop(runs, n, true);
 }
 
 void run(struct run *r)

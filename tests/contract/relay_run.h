@@ -19,7 +19,8 @@ struct run {
 	struct spool body;
 	struct pair extra[4];
 	size_t n_extra;
-	struct view path;
+	struct view path, query;
+	bool own_rate_limit, own_x_rate_limit;
 
 	/* What the owner does, besides listening. */
 	bool cancel_at_once, cancel_in_head, cancel_in_body;
@@ -32,11 +33,13 @@ struct run {
 	struct buf head, answer;
 	enum relay_end how;
 	char why[256];
+	int64_t took_ms; /* from its start to its end */
 
 	/* Private. */
 	struct relay *relay;
 	uv_loop_t *loop;
 	uv_timer_t resume, cancel;
+	uint64_t began_ms;
 	bool starting, paused;
 	size_t since_pause; /* bytes that came all the same */
 };
@@ -48,6 +51,8 @@ void run_body(struct run *r, struct view bytes);
  * minute, when a handle is left, or when an event came too often or too early. */
 void run_all(struct run *runs, size_t n);
 void run(struct run *r);
+/* One after the other in one loop, as a worker has it. */
+void run_in_turn(struct run *runs, size_t n);
 void run_release(struct run *r);
 /* Runs, and compares the end, the status (0: no head) and the body (NULL: any). */
 void run_expect(struct run *r, enum relay_end how, int status, const char *body);

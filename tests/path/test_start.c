@@ -144,7 +144,7 @@ Test(start, is_started_and_stopped_by_lighttpd)
 {
 	struct weir *w = weir_configure(&(struct weir_spec){
 		.server = "backend = plain\nworkers = 2\n", .sections = plain_sections() });
-	struct web *web = lighttpd_spawn_start(text("%s -c %s", test_env("WEIR"), w->ini));
+	struct web *web = lighttpd_spawn_start(w->ini);
 	struct http_answer a;
 
 	http_get(text("%s/x", web->url), &a);

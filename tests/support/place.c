@@ -117,6 +117,16 @@ void file_write(const char *path, const char *content)
 		fail("%s: %s", path, strerror(errno));
 }
 
+void file_copy(const char *from, const char *to)
+{
+	const char *const argv[] = { "cp", from, to, NULL };
+	struct process *p = process_start(
+		&(struct process_spec){ .name = "cp", .argv = argv });
+
+	if (process_exit(p, 5000) != 0)
+		fail("cannot copy %s: %s", from, process_log(p));
+}
+
 const char *file_read(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -39,6 +39,7 @@ void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 const char *test_env(const char *name);
 
 void file_write(const char *path, const char *content);
+void file_copy(const char *from, const char *to);
 /* A whole file, NUL-terminated, or NULL when it cannot be read. */
 const char *file_read(const char *path);
 
@@ -119,6 +120,9 @@ size_t process_children(const struct process *p);
 
 /* ---- Servers (servers.c) ---- */
 
+/* Waits until p accepts connections at addr; ends the test when it does not. */
+void process_expect(struct process *p, const char *addr);
+
 struct redis {
 	struct process *process;
 	const char *url;    /* unix:///..., as store.url wants it */
@@ -129,22 +133,6 @@ struct redis *redis_start(void);
  * for nil. Formatted as hiredis does. Main thread. */
 const char *redis_run(const struct redis *r, const char *fmt, ...);
 
-struct web {
-	struct process *process;
-	unsigned port;
-	const char *url; /* http://127.0.0.1:PORT */
-	const char *root;
-};
-/* lighttpd with contrib/lighttpd/weir.conf, nginx with contrib/nginx/weir.conf, as they
- * are but for the socket's path. backend must be a unix: address. root is where files
- * are (hello.php is there). */
-struct web *lighttpd_start(const char *backend);
-struct web *nginx_start(const char *backend);
-/* lighttpd that starts command itself, with the listening socket as descriptor 0. */
-struct web *lighttpd_spawn_start(const char *command);
-/* nginx with connections to the backend kept open. */
-struct web *nginx_keepalive_start(const char *backend);
-
 /* php-fpm with a pool of its own; returns its address. children is pm.max_children. */
 const char *php_fpm_start(unsigned children);
 /* The echo handler as a FastCGI application at a new address: processes of it share
@@ -152,6 +140,37 @@ const char *php_fpm_start(unsigned children);
 const char *echo_start(unsigned processes);
 /* A directory with the CGI programs hello.sh, hello.pl, hello.php and echo in it. */
 const char *programs_dir(void);
+
+/* ---- Web servers (web.c) ---- */
+
+struct web {
+	struct process *process;
+	unsigned port;
+	const char *url; /* http://127.0.0.1:PORT */
+	const char *root;
+};
+
+struct web_spec {
+	const char *conf;    /* the shipped file: "apache/weir.conf" */
+	const char *backend; /* address in place of the one it names; opened to all */
+	const char *php;     /* ... of php-fpm's */
+	const char *ini;     /* path of weir.ini, where the server starts weir */
+	const char *root;    /* document root; NULL: programs_dir() */
+	const char *more;    /* lines for the server, after that file */
+};
+/* Lets any user connect to a unix socket: servers started as root become somebody else. */
+void open_to_all(const char *addr);
+/* lighttpd, nginx or Apache with a shipped file as it is, but for the places it names. */
+struct web *web_start(const struct web_spec *spec);
+
+/* The usual ones: files of that name, and each in front of everything. */
+struct web *lighttpd_start(const char *backend);
+struct web *nginx_start(const char *backend);
+struct web *apache_start(const char *backend);
+/* nginx with connections to the backend kept open. */
+struct web *nginx_keepalive_start(const char *backend);
+/* lighttpd that starts weir itself, with the listening socket as descriptor 0. */
+struct web *lighttpd_spawn_start(const char *ini);
 
 /* ---- weir (weir.c) ---- */
 

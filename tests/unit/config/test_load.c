@@ -150,6 +150,7 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_str_eq(c->reply.template_text,
 		"<style>p {margin: 0}</style>\n<p>{message} ({rule}, {request_id})</p>\n");
 	cr_expect_str_eq(c->reply.template_type, "text/html; charset=utf-8");
+	cr_expect_eq(c->reply.authorizer_status, 403);
 	cr_expect_eq(c->log.level, LOG_LEVEL_DEBUG);
 	cr_expect_eq(c->log.requests, LOG_REQUESTS_ALL);
 	cr_assert_eq(c->site.n, 2);
@@ -161,6 +162,13 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_eq(c->backends[0].connect_timeout_ms, 1000);
 	cr_expect_eq(c->backends[0].first_byte_timeout_ms, 2000);
 	cr_expect_eq(c->backends[0].idle_timeout_ms, 3000);
+	cr_expect_eq(c->backends[0].timeout_ms, 4000);
+	cr_expect_eq(c->backends[0].retry, RETRY_IDEMPOTENT);
+	cr_expect_eq(c->backends[0].max_fails, 5);
+	cr_expect_eq(c->backends[0].fail_timeout_ms, 6000);
+	cr_expect_eq(c->backends[0].keep, 7);
+	cr_expect_eq(c->backends[0].keep_idle_ms, 8000);
+	cr_expect_eq(c->backends[0].sendfile, SENDFILE_PASS);
 	cr_expect_eq(c->backends[1].kind, BACKEND_CGI);
 	cr_expect_eq(c->backends[1].index, 1);
 	cr_expect_str_eq(c->backends[1].root, "/");
@@ -168,6 +176,13 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_str_eq(c->backends[1].path, "/bin");
 	cr_expect_eq(c->backends[1].kill_grace_ms, 1500);
 	cr_expect_eq(c->backends[1].max_programs, 7);
+	cr_expect_eq(c->backends[1].timeout_ms, 0);
+	cr_expect_eq(c->backends[1].sendfile, SENDFILE_STRIP);
+	cr_expect_eq(c->backends[1].cpu_limit_ms, 9000);
+	cr_expect_eq(c->backends[1].memory_limit, UINT64_C(512) << 20);
+	cr_expect_not(c->backends[1].no_new_privs);
+	cr_expect_eq(c->backends[1].client_gone, CLIENT_GONE_FINISH);
+	cr_expect_eq(c->backends[1].argv, ARGV_ISINDEX);
 
 	/* In the order of the files' names; submit.ini, named twice, is read once. */
 	cr_assert_eq(c->n_files, 3);

@@ -70,6 +70,7 @@ Test(options, every_default_can_be_read)
 	cr_expect_str_eq(p.config.reply.template_type, "application/json");
 	cr_expect_not(p.config.reply.x_rate_limit_fields);
 	cr_expect_not(p.config.reply.problem_json);
+	cr_expect_eq(p.config.reply.authorizer_status, 429);
 	cr_expect_eq(p.config.fallback.rate.count, 1000);
 	cr_expect_eq(p.config.fallback.rate.window_us, 1000000);
 	cr_expect_eq(p.config.fallback.rate.burst, 1000);

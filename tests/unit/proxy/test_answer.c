@@ -341,6 +341,27 @@ Test(answer, fields_of_one_connection_are_dropped)
 	CHECK_ROWS(rows);
 }
 
+Test(answer, fields_that_connection_lists_are_dropped)
+{
+	static const struct row rows[] = {
+		{ "listed behind it", VIEW("Connection: x-hop\nX-Hop: 1\nX: y\n\n"),
+			OK "X: y\r\n", "" },
+		{ "listed in front of it, among others",
+			VIEW("X-HOP: 1\nX-Hops: 2\nHop: 3\nX: y\n"
+			     "Connection: close ,, x-hop , hop\n\n"),
+			OK "X-Hops: 2\r\nX: y\r\n", "" },
+		{ "in two of them", VIEW("Connection: a\nA: 1\nB: 2\nConnection: b\n\n"),
+			OK, "" },
+		{ "not what says how the answer is to be read",
+			VIEW("Connection: status, content-length\nStatus: 404\n"
+			     "Content-Length: 2\n\nok"),
+			"Status: 404 Not Found\r\nContent-Length: 2\r\n", "ok" },
+		{ "a list of nothing", VIEW("Connection: ,\nX: y\n\n"), OK "X: y\r\n", "" },
+	};
+
+	CHECK_ROWS(rows);
+}
+
 Test(answer, commands_for_the_web_server_are_dropped_unless_allowed)
 {
 #define COMMANDS                                                                 \

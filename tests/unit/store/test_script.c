@@ -73,12 +73,12 @@ Test(script, a_reply_is_read_into_views)
 
 Test(script, nonsense_is_no_answer)
 {
+	static const char for_two[] = "*11\r\n:1\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n"
+				      ":1\r\n:0\r\n:0\r\n:0\r\n:0\r\n";
 	static const char *const replies[] = {
 		"-ERR no\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n",
 		"*1\r\n:1\r\n", "*5\r\n:1\r\n:1\r\n:0\r\n:0\r\n:0\r\n",
-		"*7\r\n:1\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
-		"*11\r\n:1\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n"
-		":1\r\n:0\r\n:0\r\n:0\r\n:0\r\n", /* for two */
+		"*7\r\n:1\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n", for_two,
 		"*6\r\n$1\r\n1\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
 		"*6\r\n:1\r\n$1\r\n1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
 		"*6\r\n:1\r\n:1\r\n*0\r\n:0\r\n:0\r\n:0\r\n",

@@ -1,0 +1,41 @@
+/*
+ * proxy/health.h - which of a backend's addresses is asked.
+ *
+ * All workers share what each of them has met: how many requests an address has now,
+ * and how often in a row it failed. The one with the fewest requests is asked. One that
+ * has failed backend.max_fails times is left out for backend.fail_timeout; then one
+ * request finds out how it is, while the others still leave it out. The last one that
+ * is not left out never is: one overload must not make a backend vanish for everybody.
+ *
+ * Passive: nothing is asked of a backend but requests. The clock is the caller's. Any
+ * thread.
+ */
+#ifndef WEIR_PROXY_HEALTH_H
+#define WEIR_PROXY_HEALTH_H
+
+#include "config/config.h"
+
+struct health;
+
+/* Of these addresses of the backend of that name: the same for each snapshot of the
+ * configuration that has them. Lives as long as the process; there are as many as were
+ * ever configured. NULL when memory is out. */
+struct health *health_of(const struct backend *b);
+
+/*
+ * Chooses an address (its index) for a request and counts the request there until
+ * health_end(). Not those in except (bit i stands for address i). Only when none of the
+ * others is left, one that is left out; -1 when there is none at all.
+ */
+int health_begin(
+	struct health *h, const struct backend *b, uint64_t except, int64_t now_ms);
+void health_end(struct health *h, int i);
+
+/* It answered: what was before is forgotten. */
+void health_good(struct health *h, int i);
+/* It refused, was silent, closed without a word, or talked nonsense. why is for the log:
+ * there is a line when it is left out, and one when it is back. */
+void health_bad(
+	struct health *h, const struct backend *b, int i, int64_t now_ms, const char *why);
+
+#endif

@@ -1,0 +1,78 @@
+/*
+ * A handler that died in the middle of its answer, or wrote less than its Content-Length,
+ * was passed on as a connection that closes without END_REQUEST. nginx takes that for the
+ * end of a whole answer: browsers got half a page as a success, or waited on a kept
+ * connection for the bytes that the Content-Length promised.
+ */
+#include "support.h"
+
+#include <curl/curl.h>
+
+#define HEAD        "Content-Type: text/plain\r\n"
+#define LONG_ENOUGH 200000 /* more than a web server keeps back before it answers */
+
+static const struct {
+	const char *what, *head;
+	bool ends; /* the application says that this is all */
+} answers[] = {
+	{ "a short body and END_REQUEST", HEAD "Content-Length: 300000\r\n\r\n", true },
+	{ "a short body", HEAD "Content-Length: 300000\r\n\r\n", false },
+	{ "a body of unknown length", HEAD "\r\n", false },
+};
+
+Test(regress, what_breaks_off_is_no_whole_answer_for_a_browser, .timeout = 50)
+{
+	static struct backend_script scripts[COUNT_OF(answers)];
+	static struct buf bytes[COUNT_OF(answers)];
+	static struct view pieces[COUNT_OF(answers)];
+	static char body[LONG_ENOUGH];
+	struct buf sections = { 0 }, endpoints = { 0 };
+	struct weir *w;
+	struct web *webs[3];
+
+	buf_add_str(&sections, "[store]\ntype = memory\n");
+	pattern_fill(body, 0, sizeof(body));
+	for (size_t i = 0; i < COUNT_OF(answers); i++) {
+		const char *addr = addr_unix(text("backend%zu.sock", i));
+		struct buf out = { 0 };
+
+		buf_add_str(&out, answers[i].head);
+		buf_add(&out, view_of(body, sizeof(body)));
+		backend_answer(&bytes[i], buf_view(&out));
+		buf_release(&out);
+		pieces[i] = buf_view(&bytes[i]);
+		if (!answers[i].ends)
+			pieces[i].n -= 8 + 8 + 8; /* the empty record and END_REQUEST */
+		scripts[i] = (struct backend_script){ .pieces = &pieces[i], .n_pieces = 1 };
+		backend_start(addr, &scripts[i]);
+		buf_addf(&sections, "[backend b%zu]\nfastcgi = %s\n", i, addr);
+		buf_addf(&endpoints, "[endpoint e%zu]\nmatch = * /%zu\nbackend = b%zu\n", i,
+			i, i);
+	}
+	w = weir_start(
+		&(struct weir_spec){ .sections = text("%.*s", (int)sections.n, sections.p),
+			.endpoints = text("%.*s", (int)endpoints.n, endpoints.p) });
+	webs[0] = nginx_start(w->addr);
+	webs[1] = nginx_keepalive_start(w->addr);
+	webs[2] = lighttpd_start(w->addr);
+	for (size_t i = 0; i < COUNT_OF(answers); i++)
+		for (size_t k = 0; k < COUNT_OF(webs); k++) {
+			struct http_answer a;
+
+			http_call(&(struct http_request){ .url = text("%s/%zu",
+								  webs[k]->url, i),
+					  .timeout_ms = 5000 },
+				&a);
+			cr_assert_eq(a.status, 200);
+			cr_assert_eq(a.error, CURLE_PARTIAL_FILE,
+				"%s, server %zu: error %d after %ld ms, %lu bytes",
+				answers[i].what, k, a.error, a.ms, a.body_bytes);
+			/* What came before is there, but for what nginx had in its hands. */
+			cr_assert(a.body_bytes > LONG_ENOUGH / 2,
+				"%s, server %zu: %lu bytes", answers[i].what, k,
+				a.body_bytes);
+			http_release(&a);
+		}
+	buf_release(&sections);
+	buf_release(&endpoints);
+}
