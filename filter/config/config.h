@@ -92,7 +92,7 @@ struct config {
 		uint64_t backlog;
 		uint64_t workers; /* 0: one per core */
 		const struct backend
-			*backend; /* for what no endpoint matches; may be NULL */
+			*backend;    /* for what no endpoint matches; may be NULL */
 		char **strip_prefix; /* "/index.php": left out of paths before matching */
 		size_t n_strip_prefix;
 		enum rule_mode
