@@ -141,7 +141,8 @@ static enum step match(struct exchange *x)
 
 	about->client = &x->client;
 	about->request = &x->rq;
-	about->path = buf_view(&x->path);
+	about->path = path_strip(buf_view(&x->path), x->config->server.strip_prefix,
+		x->config->server.n_strip_prefix);
 	about->query = x->target.query;
 	about->endpoint = limit_match(
 		x->config, &x->rq, about->path, about->query, &about->captures);

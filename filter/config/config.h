@@ -126,7 +126,9 @@ struct config {
 		uint64_t backlog;
 		uint64_t workers; /* 0: one per core */
 		const struct backend
-			*backend; /* for what no endpoint matches; may be NULL */
+			*backend;    /* for what no endpoint matches; may be NULL */
+		char **strip_prefix; /* "/index.php": left out of paths before matching */
+		size_t n_strip_prefix;
 		enum rule_mode
 			mode; /* MODE_ENFORCE unless all rules are to shadow or be off */
 		uint64_t head_limit;     /* bytes of PARAMS */

@@ -306,3 +306,14 @@ static void release_texts(void *field, size_t *n)
 	kind_release_list(field, n);
 }
 const struct option_kind kind_texts = { "FILES", read_texts, release_texts, NULL };
+
+static bool read_prefixes(
+	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
+{
+	/* "/" takes nothing away, as none does. */
+	if (view_eq(value, VIEW("/")))
+		return true;
+	return (value.n == 0 || pattern_path_check(value, why)) &&
+		read_texts(o, field, n, value, why);
+}
+const struct option_kind kind_prefixes = { "PATH", read_prefixes, release_texts, NULL };

@@ -31,7 +31,8 @@ bool kind_same_addr(const struct net_addr *a, const struct net_addr *b);
 /* kinds.c */
 extern const struct option_kind kind_number, kind_workers, kind_size, kind_ms, kind_bool,
 	kind_enum, kind_mode, kind_rate;
-extern const struct option_kind kind_text, kind_name, kind_path, kind_prefix, kind_texts;
+extern const struct option_kind kind_text, kind_name, kind_path, kind_prefix, kind_texts,
+	kind_prefixes;
 /* kinds_client.c */
 extern const struct option_kind kind_users, kind_header, kind_directory;
 /* kinds_reply.c */

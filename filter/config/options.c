@@ -75,6 +75,11 @@ const struct option options[] = {
 	{ "server", "backend", DRAFT(backend), KIND(name, 1, 64), NULL, RELOAD,
 	  "Backend of requests that no endpoint matches, and of endpoints that name none. "
 	  "Without one the former get 404." },
+	{ "server", "strip_prefix", CONFIG(server.strip_prefix),
+	  LIST(prefixes, offsetof(struct config, server.n_strip_prefix)), "",
+	  RELOAD | OPT_REPEATS,
+	  "A front controller that serves /index.php/api as /api: what is left out of the "
+	  "beginning of a path before match is looked at." },
 	{ "server", "mode", CONFIG(server.mode), WORDS(modes), "enforce", RELOAD,
 	  "shadow counts and reports, and refuses nobody; off does not count. Holds for "
 	  "all rules." },

@@ -74,3 +74,18 @@ void path_canonical(struct view raw, struct buf *out)
 		p[n++] = '/';
 	out->n += n;
 }
+
+struct view path_strip(struct view path, char *const *prefixes, size_t n)
+{
+	size_t longest = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct view prefix = view_str(prefixes[i]);
+
+		if (prefix.n > longest && view_starts(path, prefix) &&
+			(path.n == prefix.n || path.p[prefix.n] == '/'))
+			longest = prefix.n;
+	}
+	/* Of the prefix alone its own first byte is the root. */
+	return longest == path.n && path.n ? view_of(path.p, 1) : view_skip(path, longest);
+}

@@ -16,6 +16,11 @@
  * when memory is out buf_ok(out) says so and nothing is appended. */
 void path_canonical(struct view raw, struct buf *out);
 
+/* What is left of a canonical path without the longest of the n prefixes that it is or
+ * that a '/' follows in it, once: /index.php/api is /api, /index.phpx stays. The prefixes
+ * are canonical and not "/". Borrowed from path; always begins with '/'. */
+struct view path_strip(struct view path, char *const *prefixes, size_t n);
+
 /* Takes one character from the front of *in, which is not empty, with its
  * percent-encoding undone. */
 char percent_decode(struct view *in);

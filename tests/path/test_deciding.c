@@ -184,6 +184,22 @@ Test(deciding, counts_by_a_key_of_ones_own, .timeout = 60)
 	cr_assert_eq(ASK(w, "/t/x/a", "A=1"), 429);
 }
 
+Test(deciding, meets_a_rule_behind_a_front_controller_too, .timeout = 60)
+{
+	const char *addr = addr_unix("front.sock");
+	struct weir *w;
+
+	backend_start(addr, &plain);
+	w = weir_start(&(struct weir_spec){ .server = "strip_prefix = /index.php\n",
+		.sections = text(IN_MEMORY "[backend plain]\nfastcgi = %s\n", addr),
+		.endpoints = "[endpoint a]\nmatch = GET /api/a\nbackend = plain\n"
+			     "@RateLimit = type=ip count=3 window=1h\n" });
+	cr_assert_eq(ASK(w, "/api/a", "A=1"), 200);
+	cr_assert_eq(ASK(w, "/index.php/api/a", "A=1"), 200);
+	cr_assert_eq(ASK(w, "//index%2ephp/./api//a", "A=1"), 200);
+	cr_assert_eq(ASK(w, "/index.php/api/a", "A=1"), 429);
+}
+
 Test(deciding, holds_what_a_leaky_bucket_spaces_out_and_refuses_the_rest, .timeout = 60)
 {
 	struct weir *w = deciding(IN_MEMORY,

@@ -97,6 +97,8 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_assert_eq(c->server.n_listen, 3);
 	cr_expect_str_eq(c->server.listen[0].text, "unix:/run/weir/weir.sock");
 	cr_expect_eq(net_addr_port(&c->server.listen[2]), 9000);
+	cr_assert_eq(c->server.n_strip_prefix, 2);
+	cr_expect_str_eq(c->server.strip_prefix[1], "/app/index.php");
 	cr_expect_eq(c->server.socket_mode, 0600);
 	cr_expect_str_eq(c->server.socket_user, "weir");
 	cr_expect_str_eq(c->server.socket_group, "www-data");

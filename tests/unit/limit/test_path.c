@@ -162,3 +162,38 @@ Test(path, very_long_paths_take_linear_time, .timeout = 20)
 	buf_release(&raw);
 	buf_release(&out);
 }
+
+Test(path, a_front_controllers_name_can_be_left_out)
+{
+	static char index[] = "/index.php", app[] = "/app", nested[] = "/app/index.php";
+	static char *const prefixes[] = { index, app, nested };
+	static const struct {
+		const char *path;
+		size_t n;
+		const char *wanted;
+	} rows[] = {
+		{ "/index.php/api/submit", 1, "/api/submit" },
+		{ "/index.php", 1, "/" },
+		{ "/api/submit", 1, "/api/submit" },
+		{ "/", 1, "/" },
+		{ "/index.phpx/api", 1, "/index.phpx/api" },
+		{ "/index.php5", 1, "/index.php5" },
+		{ "/index.ph", 1, "/index.ph" },
+		{ "/Index.php/api", 1, "/Index.php/api" },
+		{ "/x/index.php/api", 1, "/x/index.php/api" },
+		/* Once, as the application does. */
+		{ "/index.php/index.php/api", 1, "/index.php/api" },
+		{ "/app/index.php/api", 3, "/api" },
+		{ "/app/index.php", 3, "/" },
+		{ "/app/api", 3, "/api" },
+		{ "/index.php/app", 3, "/app" },
+		{ "/index.php/api", 0, "/index.php/api" },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct view got = path_strip(view_str(rows[i].path), prefixes, rows[i].n);
+
+		cr_expect(view_eq(got, view_str(rows[i].wanted)), "%s gave %.*s",
+			rows[i].path, VIEW_ARG(got));
+	}
+}
