@@ -71,13 +71,14 @@ Test(programs, git_clones_and_pushes_5_mib_over_each_web_server, .timeout = 180)
 	for (size_t i = 0; i < COUNT_OF(webs); i++) {
 		const char *url = text("%s/git/git-http-backend/repo.git", webs[i]->url);
 
-		run_script(text("git clone -q %s work%zu; cd work%zu\n"
-				"head -c 5242880 /dev/urandom >big\n"
-				"git add big; git commit -q -m big\n"
-				"git push -q origin HEAD:refs/heads/b%zu\n"
-				"cd ..; git clone -q -b b%zu %s again%zu\n"
-				"cmp work%zu/big again%zu/big",
-			url, i, i, i, i, url, i, i, i));
+		run_script(
+			text("git init -q work%zu; cd work%zu; git remote add origin %s\n"
+			     "head -c 5242880 /dev/urandom >big\n"
+			     "git add big; git commit -q -m big\n"
+			     "git push -q origin HEAD:refs/heads/b%zu\n"
+			     "cd ..; git clone -q --single-branch -b b%zu %s again%zu\n"
+			     "cmp work%zu/big again%zu/big",
+				i, i, url, i, i, url, i, i, i));
 	}
 	cr_assert_eq(weir_counter(w, "backend_failures"), 0);
 	cr_assert_eq(weir_counter(w, "backend_truncated"), 0);
