@@ -68,15 +68,19 @@ static struct curl_slist *set_up(CURL *curl, struct transfer *t)
 	const struct http_request *rq = t->rq;
 	bool body = rq->body.n || rq->pattern_bytes || rq->chunked;
 	struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
+	bool typed = false;
 
-	for (const char *const *h = rq->headers; h && *h; h++)
+	for (const char *const *h = rq->headers; h && *h; h++) {
 		headers = curl_slist_append(headers, *h);
+		typed = typed || strncmp(*h, "Content-Type:", 13) == 0;
+	}
 	if (body) {
 		curl_easy_setopt(curl, CURLOPT_POST, 1L);
 		curl_easy_setopt(curl, CURLOPT_READFUNCTION, give_body);
 		curl_easy_setopt(curl, CURLOPT_READDATA, t);
-		headers = curl_slist_append(
-			headers, "Content-Type: application/octet-stream");
+		if (!typed)
+			headers = curl_slist_append(
+				headers, "Content-Type: application/octet-stream");
 		if (rq->chunked)
 			headers = curl_slist_append(headers, "Transfer-Encoding: chunked");
 		else
