@@ -44,6 +44,7 @@ static const char *const state_overdue[] = {
 	[RELAY_HEAD] = "the answer's head stopped half-way",
 	[RELAY_BODY] = "the answer stopped half-way",
 	[RELAY_LEAVE] = "the answer stopped half-way",
+	[RELAY_ALONE] = "it did not end by itself",
 };
 
 static uint64_t state_timeout(const struct relay *r, enum relay_state s, uint64_t for_ms)

@@ -25,93 +25,26 @@
  */
 #include <errno.h>
 #include <linux/sockios.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/counters.h"
-#include "proxy/health.h"
 #include "proxy/idle.h"
-#include "proxy/relay_kind.h"
+#include "proxy/relay_fastcgi.h"
 #include "proxy/sending.h"
 
-#define PIECES_A_TURN   4 /* then the loop's other connections have their turn */
-#define BACKOFF_LEAST   5 /* ms between two rounds of full listen queues ... */
-#define BACKOFF_MOST    100
-#define SENDINGS_MOST   3    /* backends that one after the other may die of a request */
-#define ALONE_MS        5000 /* for END_REQUEST, once the answer is whole */
-#define UNREAD_MS       100  /* after which a kept connection should have been read */
-#define END_REQUEST_LEN 8
-
-struct relay_fastcgi {
-	struct relay relay;
-	struct relay_watch *watch; /* the connection; NULL between two attempts */
-	struct buf head;           /* BEGIN and PARAMS; freed once they are sent */
-	size_t head_sent;
-	uint64_t stdin_at, stdin_n; /* bytes of STDIN sent, and in all */
-	bool sending;               /* head or STDIN are not out yet */
-	bool stdout_over;           /* its empty record was seen */
-	bool kept;                  /* the connection has served before */
-	int unread;                 /* on it, when the head was sent; 0: it was read */
-	bool keepable;              /* and may serve again */
-	struct record_reader reader;
-	unsigned char end[END_REQUEST_LEN]; /* body of END_REQUEST */
-	uint8_t end_n;
-
-	/* Finding somebody who takes the connection. Sets of addresses: bit i is the
-	 * address i. */
-	struct health *health;
-	int at;                  /* the address in use; -1: none */
-	uint64_t tried;          /* in this round */
-	uint64_t spent;          /* not to be asked again for this request */
-	uint64_t blamed;         /* whose failure is counted */
-	bool repeatable;         /* it may go out on more than one */
-	bool fresh;              /* no kept connection any more */
-	bool queue_full;         /* one of this round's listen queues was */
-	bool overdue;            /* one did not connect in time */
-	bool overloaded;         /* one said so */
-	unsigned broken;         /* so many closed without a word */
-	int refused_errno;       /* of the last that refused */
-	uint64_t knock_until_ms; /* when full listen queues count as refused */
-	uint64_t backoff_ms;
-	uint64_t keep,
-		keep_idle_ms; /* of the backend's configuration, which may go first */
-};
+#define PIECES_A_TURN 4    /* then the loop's other connections have their turn */
+#define SENDINGS_MOST 3    /* backends that one after the other may die of a request */
+#define ALONE_MS      5000 /* for END_REQUEST, once the answer is whole */
+#define UNREAD_MS     100  /* after which a kept connection should have been read */
 
 static struct relay_fastcgi *of(struct relay *r)
 {
 	return (struct relay_fastcgi *)r;
 }
 
-static uint64_t bit(int address)
-{
-	return UINT64_C(1) << address;
-}
-
-/* The address in use has failed. A request counts once against each, though it may
- * knock often. */
-static void blame(struct relay_fastcgi *f, const char *why)
-{
-	struct relay *r = &f->relay;
-
-	if (f->at < 0 || f->blamed & bit(f->at) || r->state == RELAY_ALONE)
-		return;
-	f->blamed |= bit(f->at);
-	health_bad(f->health, r->job.backend, f->at, (int64_t)uv_now(r->loop), why);
-}
-
-/* Closes the connection, if there is one, and leaves its address. */
-static void leave(struct relay_fastcgi *f)
-{
-	relay_watch_close(&f->watch);
-	if (f->health && f->at >= 0)
-		health_end(f->health, f->at);
-	f->at = -1;
-}
-
 /* Writes the request's head and sets all back to its beginning. False: it ended. */
-static bool prepare(struct relay_fastcgi *f)
+bool fastcgi_prepare(struct relay_fastcgi *f)
 {
 	struct relay *r = &f->relay;
 
@@ -136,7 +69,7 @@ static bool prepare(struct relay_fastcgi *f)
 	return true;
 }
 
-static void flow(struct relay *r)
+void fastcgi_flow(struct relay *r)
 {
 	struct relay_fastcgi *f = of(r);
 	int events = (r->paused ? 0 : UV_READABLE) | (f->sending ? UV_WRITABLE : 0);
@@ -145,7 +78,6 @@ static void flow(struct relay *r)
 		relay_watch_set(f->watch, r->state == RELAY_CONNECT ? UV_WRITABLE : events);
 }
 
-static void connect_next(struct relay_fastcgi *f);
 static void refused(struct relay_fastcgi *f, const char *why);
 static void end_request(struct relay_fastcgi *f);
 
@@ -241,32 +173,16 @@ static bool send_more(struct relay_fastcgi *f)
 	return true;
 }
 
-/* Another address may be willing, as long as nothing of an answer has come. */
-static void try_elsewhere(struct relay_fastcgi *f)
-{
-	leave(f);
-	if (prepare(f))
-		connect_next(f);
-}
-
-/* The connection had served before, and nobody reads on it any more. */
-static void try_afresh(struct relay_fastcgi *f)
-{
-	f->fresh = true;
-	f->tried &= ~bit(f->at);
-	try_elsewhere(f);
-}
-
 /* Nothing of the request has gone out. */
 static void refused(struct relay_fastcgi *f, const char *why)
 {
 	if (f->kept) {
-		try_afresh(f);
+		fastcgi_try_afresh(f);
 		return;
 	}
-	blame(f, why);
-	leave(f);
-	connect_next(f);
+	fastcgi_blame(f, why);
+	fastcgi_leave(f);
+	fastcgi_find_next(f);
 }
 
 /* The connection is over. */
@@ -285,17 +201,17 @@ static void closed(struct relay_fastcgi *f, const char *why)
 		return;
 	}
 	if (f->kept) {
-		try_afresh(f);
+		fastcgi_try_afresh(f);
 		return;
 	}
-	blame(f, why);
+	fastcgi_blame(f, why);
 	if (!f->repeatable || ++f->broken == SENDINGS_MOST) {
 		relay_judge(r, false, why);
 		return;
 	}
-	f->spent |= bit(f->at);
+	f->spent |= fastcgi_bit(f->at);
 	count_one(COUNT_backend_retries);
-	try_elsewhere(f);
+	fastcgi_try_elsewhere(f);
 }
 
 static void end_request(struct relay_fastcgi *f)
@@ -308,16 +224,16 @@ static void end_request(struct relay_fastcgi *f)
 	case FCGI_REQUEST_COMPLETE: relay_judge(r, true, NULL); break;
 	case FCGI_CANT_MPX_CONN:
 		if (f->kept && r->state < RELAY_HEAD) {
-			try_afresh(f);
+			fastcgi_try_afresh(f);
 			break;
 		}
 		/* fallthrough */
 	case FCGI_OVERLOADED:
 		f->overloaded = true;
-		blame(f, "it is overloaded");
+		fastcgi_blame(f, "it is overloaded");
 		if (r->state < RELAY_HEAD) {
-			f->spent |= bit(f->at);
-			try_elsewhere(f);
+			f->spent |= fastcgi_bit(f->at);
+			fastcgi_try_elsewhere(f);
 		} else {
 			relay_finish(r, RELAY_OVERLOADED, "the backend is overloaded");
 		}
@@ -372,11 +288,11 @@ static bool nonsense(struct relay_fastcgi *f, const char *what)
 {
 	/* Words that came late to the request before. */
 	if (f->kept && f->relay.state < RELAY_HEAD) {
-		try_afresh(f);
+		fastcgi_try_afresh(f);
 		return false;
 	}
 	if (f->relay.state < RELAY_HEAD)
-		blame(f, what);
+		fastcgi_blame(f, what);
 	relay_finish(&f->relay, RELAY_BAD, what);
 	return false;
 }
@@ -438,7 +354,7 @@ static bool read_more(struct relay_fastcgi *f)
 	return true;
 }
 
-static void on_socket(struct relay *r, int events)
+void fastcgi_ready(struct relay *r, int events)
 {
 	struct relay_fastcgi *f = of(r);
 
@@ -458,132 +374,7 @@ static void on_socket(struct relay *r, int events)
 		return;
 	if ((events & UV_WRITABLE) && !send_more(f))
 		return;
-	flow(r);
-}
-
-enum attempt {
-	ATTEMPT_UNDER_WAY,
-	ATTEMPT_QUEUE_FULL,
-	ATTEMPT_REFUSED,
-	ATTEMPT_FAILED, /* nothing to do with the address; errno */
-};
-
-static enum attempt attempt(struct relay_fastcgi *f, const struct net_addr *a)
-{
-	int one = 1, rc;
-	int fd = socket(a->ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-		return ATTEMPT_FAILED;
-	if (a->ss.ss_family != AF_UNIX)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	do
-		rc = connect(fd, (const struct sockaddr *)&a->ss, a->len);
-	while (rc < 0 && errno == EINTR && a->ss.ss_family == AF_UNIX);
-	/* An interrupted TCP connect goes on by itself, like one in progress. */
-	if (rc < 0 && errno != EINPROGRESS && errno != EINTR) {
-		int err = errno;
-
-		close(fd);
-		f->refused_errno = err;
-		/* For unix sockets only: of TCP it means that no local port is free. */
-		return err == EAGAIN && a->ss.ss_family == AF_UNIX ? ATTEMPT_QUEUE_FULL
-								   : ATTEMPT_REFUSED;
-	}
-	f->watch = relay_watch_new(&f->relay, fd, on_socket);
-	if (!f->watch) {
-		errno = ENOMEM;
-		return ATTEMPT_FAILED;
-	}
-	f->kept = false;
-	count_one(COUNT_backend_connects);
-	relay_enter(&f->relay, rc == 0 ? RELAY_SEND : RELAY_CONNECT, 0);
-	return ATTEMPT_UNDER_WAY;
-}
-
-/* A connection to the address in use that has served before. */
-static bool take_kept(struct relay_fastcgi *f)
-{
-	struct relay *r = &f->relay;
-	int fd = -1;
-
-	if (f->keep && f->repeatable && !f->fresh && r->job.body->n == 0)
-		fd = idle_take(f->health, f->at);
-	if (fd < 0)
-		return false;
-	f->watch = relay_watch_new(r, fd, on_socket);
-	if (!f->watch)
-		return false;
-	f->kept = true;
-	count_one(COUNT_backend_reuses);
-	relay_enter(r, RELAY_SEND, 0);
-	return true;
-}
-
-static void nobody_there(struct relay_fastcgi *f)
-{
-	struct relay *r = &f->relay;
-
-	if (f->overloaded)
-		relay_finish(r, RELAY_OVERLOADED, "the backend is overloaded");
-	else if (f->broken)
-		relay_finish(r, RELAY_BAD, "the backend closed without a word");
-	else if (f->overdue)
-		relay_finish(r, RELAY_TIMEOUT, "connecting took too long");
-	else
-		relay_finish_errno(r, RELAY_REFUSED, "the backend takes no connection",
-			f->refused_errno);
-}
-
-/* Goes through the addresses. True when a connection is under way or the relay over. */
-static bool one_round(struct relay_fastcgi *f)
-{
-	struct relay *r = &f->relay;
-	const struct backend *b = r->job.backend;
-
-	for (;;) {
-		f->at = health_begin(
-			f->health, b, f->tried | f->spent, (int64_t)uv_now(r->loop));
-		if (f->at < 0)
-			return false;
-		f->tried |= bit(f->at);
-		if (take_kept(f))
-			return true;
-		switch (attempt(f, &b->addrs[f->at])) {
-		case ATTEMPT_UNDER_WAY: return true;
-		case ATTEMPT_QUEUE_FULL:
-			f->queue_full = true;
-			blame(f, "its listen queue is full");
-			break;
-		case ATTEMPT_REFUSED: blame(f, strerror(f->refused_errno)); break;
-		case ATTEMPT_FAILED:
-			relay_finish_errno(
-				r, RELAY_FAILED, "no socket for the backend", errno);
-			return true;
-		}
-		leave(f);
-	}
-}
-
-static void connect_next(struct relay_fastcgi *f)
-{
-	struct relay *r = &f->relay;
-
-	if (one_round(f)) {
-		if (r->state != RELAY_DONE)
-			flow(r);
-		return;
-	}
-	if (f->queue_full && uv_now(r->loop) < f->knock_until_ms) {
-		f->tried = 0;
-		f->queue_full = false;
-		relay_enter(r, RELAY_RETRY, f->backoff_ms);
-		f->backoff_ms *= 2;
-		if (f->backoff_ms > BACKOFF_MOST)
-			f->backoff_ms = BACKOFF_MOST;
-		return;
-	}
-	nobody_there(f);
+	fastcgi_flow(r);
 }
 
 /* Whether the configuration lets it go out twice. */
@@ -618,12 +409,10 @@ static void start(struct relay *r)
 	}
 	f->keep = b->keep;
 	f->keep_idle_ms = (uint64_t)b->keep_idle_ms;
-	if (!prepare(f))
+	if (!fastcgi_prepare(f))
 		return;
 	f->repeatable = is_repeatable(&r->job);
-	f->backoff_ms = BACKOFF_LEAST;
-	f->knock_until_ms = uv_now(r->loop) + (uint64_t)b->connect_timeout_ms;
-	connect_next(f);
+	fastcgi_find_start(f);
 }
 
 /* Has nobody read a byte of it, on a connection that served before? */
@@ -639,25 +428,25 @@ static bool expired(struct relay *r)
 	switch (r->state) {
 	case RELAY_CONNECT:
 		f->overdue = true;
-		blame(f, "connecting took too long");
-		leave(f);
-		connect_next(f);
+		fastcgi_blame(f, "connecting took too long");
+		fastcgi_leave(f);
+		fastcgi_find_next(f);
 		return true;
-	case RELAY_RETRY: connect_next(f); return true;
+	case RELAY_RETRY: fastcgi_find_next(f); return true;
 	case RELAY_WAIT:
 		if (f->kept && f->unread) {
 			bool unread = is_unread(f);
 
 			f->unread = 0;
 			if (unread)
-				try_afresh(f);
+				fastcgi_try_afresh(f);
 			else
 				enter_wait(f);
 			return true;
 		}
-		blame(f, "no answer in time");
+		fastcgi_blame(f, "no answer in time");
 		return false;
-	case RELAY_SEND: blame(f, "it takes no more of a request"); return false;
+	case RELAY_SEND: fastcgi_blame(f, "it takes no more of a request"); return false;
 	default: return false;
 	}
 }
@@ -682,14 +471,14 @@ static void stop(struct relay *r, bool whole)
 	if (whole && f->keepable && f->keep && f->end_n == END_REQUEST_LEN && f->watch)
 		idle_put(r->loop, f->health, f->at, relay_watch_release(&f->watch), f->keep,
 			f->keep_idle_ms);
-	leave(f);
+	fastcgi_leave(f);
 	buf_release(&f->head);
 }
 
 const struct relay_kind relay_fastcgi_kind = {
 	.size = sizeof(struct relay_fastcgi),
 	.start = start,
-	.flow = flow,
+	.flow = fastcgi_flow,
 	.expired = expired,
 	.complete = complete,
 	.outlives = outlives,

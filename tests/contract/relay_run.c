@@ -81,6 +81,8 @@ static void on_cancel(uv_timer_t *timer)
 
 	if (r->relay)
 		cancel(r);
+	if (r->then_end)
+		relays_end();
 }
 
 static void on_head(void *user, const struct answer *a)

@@ -25,6 +25,7 @@ struct run {
 	/* What the owner does, besides listening. */
 	bool cancel_at_once, cancel_in_head, cancel_in_body;
 	int64_t cancel_after_ms; /* 0: not */
+	bool then_end;           /* and then ends what is left behind, as a worker does */
 	int64_t pause_ms;        /* pauses at each piece of the body for so long */
 
 	/* What it was told. */

@@ -229,6 +229,19 @@ Test(relay_limits, but_its_time_limits_hold)
 	cr_expect_eq(counter_sum(COUNT_programs_killed), 2);
 }
 
+Test(relay_limits, nor_does_one_outlive_its_worker)
+{
+	struct run r = program(SH HEAD "echo part; sleep 99");
+
+	r.backend.client_gone = CLIENT_GONE_FINISH;
+	r.cancel_after_ms = 300;
+	r.then_end = true;
+	run(&r);
+	run_release(&r);
+	cr_expect_eq(counter_sum(COUNT_programs_killed), 1);
+	nothing_is_left();
+}
+
 Test(relay_limits, the_whole_call_has_a_limit)
 {
 	struct run r = program(SH HEAD "while :; do echo x; sleep 0.05; done");

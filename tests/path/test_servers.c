@@ -427,9 +427,16 @@ Test(servers, authorizer_and_responder_for_ever_keep_the_memory_flat, .timeout =
 		if (i == 1000)
 			before = process_resident_bytes(w->process);
 	}
-	/* Two thousand requests that each kept a head would be 4 MB and more. */
+	/* Two thousand requests that each kept a head would be 4 MB and more. The address
+	 * sanitizer keeps what was freed for a while; it knows of leaks by itself. */
+#ifndef __SANITIZE_ADDRESS__
 	cr_assert_leq(process_resident_bytes(w->process), before + (1 << 20));
+#else
+	(void)before;
+#endif
 	cr_assert_eq(weir_counter(w, "requests"), 6000);
+	process_signal(w->process, SIGTERM);
+	cr_assert_eq(process_exit(w->process, 10000), 0, "%s", process_log(w->process));
 }
 
 /* ---- Names and paths ---- */
