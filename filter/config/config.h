@@ -57,18 +57,18 @@ struct backend {
 	int64_t connect_timeout_ms;
 	int64_t first_byte_timeout_ms; /* from the request sent to the answer's first byte */
 	int64_t idle_timeout_ms; /* between two pieces of the answer, or of our sending */
-	int64_t timeout_ms; /* of the whole call; 0: none */
+	int64_t timeout_ms;      /* of the whole call; 0: none */
 	enum sendfile sendfile;
 	enum retry retry;   /* FastCGI */
 	uint64_t max_fails; /* FastCGI: in a row, then an address is left out; 0: never */
-	int64_t fail_timeout_ms; /* FastCGI: for so long */
-	uint64_t keep;           /* FastCGI: idle connections kept, per worker */
-	int64_t keep_idle_ms;    /* FastCGI: for so long */
-	int64_t kill_grace_ms;   /* CGI: from SIGTERM to SIGKILL */
-	uint64_t max_programs;   /* CGI: running at once, per process; more get 503 */
-	int64_t cpu_limit_ms;    /* CGI: processor time of each process; 0: none */
-	uint64_t memory_limit;   /* CGI: bytes of address space of each; 0: none */
-	bool no_new_privs;       /* CGI: set-user-ID and the like have no effect */
+	int64_t fail_timeout_ms;      /* FastCGI: for so long */
+	uint64_t keep;                /* FastCGI: idle connections kept, per worker */
+	int64_t keep_idle_ms;         /* FastCGI: for so long */
+	int64_t kill_grace_ms;        /* CGI: from SIGTERM to SIGKILL */
+	uint64_t max_programs;        /* CGI: running at once, per process; more get 503 */
+	int64_t cpu_limit_ms;         /* CGI: processor time of each process; 0: none */
+	uint64_t memory_limit;        /* CGI: bytes of address space of each; 0: none */
+	bool no_new_privs;            /* CGI: set-user-ID and the like have no effect */
 	enum client_gone client_gone; /* CGI */
 	enum program_argv argv;       /* CGI */
 };
@@ -124,21 +124,18 @@ struct config {
 		unsigned socket_mode;             /* of unix sockets, 0660 */
 		char *socket_user, *socket_group; /* "" leaves the owner */
 		uint64_t backlog;
-		uint64_t workers; /* 0: one per core */
-		const struct backend
-			*backend;    /* for what no endpoint matches; may be NULL */
+		uint64_t workers;              /* 0: one per core */
+		const struct backend *backend; /* when no endpoint matches; or NULL */
 		char **strip_prefix; /* "/index.php": left out of paths before matching */
 		size_t n_strip_prefix;
-		enum rule_mode
-			mode; /* MODE_ENFORCE unless all rules are to shadow or be off */
+		enum rule_mode mode;     /* of all rules, unless MODE_ENFORCE */
 		uint64_t head_limit;     /* bytes of PARAMS */
 		int64_t head_timeout_ms; /* from a connection's first byte to the whole head */
 		uint64_t body_limit;     /* bytes */
 		int64_t body_timeout_ms; /* between two pieces of the body */
 		int64_t send_timeout_ms; /* a reader that takes nothing for so long is gone */
-		uint64_t
-			spool_memory; /* bytes of a body kept in memory before a file is made */
-		char *spool_dir;      /* where the unlinked temporary files are made */
+		uint64_t spool_memory;   /* bytes of a body before it goes to a file */
+		char *spool_dir;         /* where the unlinked temporary files are made */
 		int64_t drain_timeout_ms; /* of early answers: longest reading of what nobody wants */
 		int64_t stop_timeout_ms; /* after SIGTERM: longest wait for running requests */
 		char *control;           /* address of the control socket, "" for none */
@@ -153,8 +150,7 @@ struct config {
 		unsigned db;
 		int64_t timeout_ms;
 		char *prefix;
-		uint64_t
-			memory; /* most bytes of the memory store, and of the fallback table */
+		uint64_t memory; /* most bytes of the memory store or fallback table */
 	} store;
 	struct {
 		enum on_error policy;
@@ -184,10 +180,9 @@ struct config {
 		char *message;              /* of 429, with {retry_after} */
 		struct localized *messages; /* message.LANGUAGE, no language twice */
 		size_t n_messages;
-		bool rate_limit_fields;   /* RateLimit-Policy and RateLimit on answers */
-		bool x_rate_limit_fields; /* X-RateLimit-Limit, -Remaining, -Reset */
-		uint64_t
-			authorizer_status; /* of an authorizer's refusals; 429: their own */
+		bool rate_limit_fields;     /* RateLimit-Policy and RateLimit on answers */
+		bool x_rate_limit_fields;   /* X-RateLimit-Limit, -Remaining, -Reset */
+		uint64_t authorizer_status; /* of its refusals; 429: their own */
 		bool problem_json; /* refusals as application/problem+json (RFC 9457) */
 		/* The body of refusals, from the file reply.template; NULL: JSON as ever.
 		 * {code} {message} {retry_after} {endpoint} {rule} {request_id} are
