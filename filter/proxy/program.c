@@ -1,10 +1,11 @@
 /*
  * proxy/program.c - a CGI program running.
  *
- * The child runs between fork and execve in a copy of a process with threads, so it
- * may only make system calls: all it needs is prepared before. Its parent's loop does
- * not wait for the execve either (a disk may be slow), but hears of it by a pipe that
- * execve closes.
+ * The child runs between vfork and execve in its parent's memory, while the thread that
+ * made it waits: it may only make system calls, and all it needs is prepared before. A
+ * copy of the memory, as fork makes it, cost three times as much as all else together.
+ * The price is that this loop waits for the execve; a disk on which programs are slow to
+ * open delays it. How the execve went is heard by a pipe that it closes.
  *
  * Signals go to the process group, since a program may be a shell with the real worker
  * below it. While the program is not reaped its group's number is its own. After that
@@ -164,8 +165,9 @@ static bool set_limits(const struct program_job *job)
 	return limit(RLIMIT_CORE, 0, leave);
 }
 
-/* Only system calls from here on. */
-static void __attribute__((noreturn)) run_child(struct child *c)
+/* Only system calls from here on. Not inlined: what it writes on the stack must lie below
+ * the frame that its parent goes on with. */
+static void __attribute__((noreturn, noinline)) run_child(struct child *c)
 {
 	ssize_t done;
 	int err;
@@ -184,16 +186,6 @@ static void __attribute__((noreturn)) run_child(struct child *c)
 	_exit(127);
 }
 
-/* Some leave SIGCHLD ignored to what they start. The kernel then reaps by itself, perhaps
- * before there is a pidfd. */
-static void keep_the_dead(void)
-{
-	struct sigaction as_is;
-
-	if (sigaction(SIGCHLD, NULL, &as_is) == 0 && as_is.sa_handler == SIG_IGN)
-		signal(SIGCHLD, SIG_DFL);
-}
-
 /* No handler of weir's may run in the child, so signals are blocked around it. */
 static pid_t fork_child(struct child *c)
 {
@@ -203,7 +195,7 @@ static pid_t fork_child(struct child *c)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = fork();
+	pid = vfork();
 	if (pid == 0)
 		run_child(c);
 	err = errno;
@@ -285,7 +277,8 @@ static void on_exit_seen(uv_poll_t *poll, int status, int events)
 		how.by_signal = info.si_code != CLD_EXITED;
 		how.code = info.si_status;
 	}
-	/* Else somebody has reaped it already: it is gone, and how it ended nobody knows. */
+	/* Else somebody has reaped it already (SIGCHLD was ignored when weir was started):
+	 * it is gone, and how it ended nobody knows. */
 	uv_poll_stop(&p->poll);
 	p->reaped = true;
 	atomic_fetch_sub(&p->quota->running, 1);
@@ -369,7 +362,6 @@ static bool run(struct program *p, uv_loop_t *loop, const struct program_job *jo
 
 	if (!make_pipes(out, err, exec))
 		goto failed;
-	keep_the_dead();
 	child = (struct child){ job, job->place->dir, job->in, out[1], err[1], exec[1],
 		getpid() };
 	p->pid = fork_child(&child);
