@@ -1,10 +1,11 @@
 /*
  * proxy/program.c - a CGI program running.
  *
- * The child runs between fork and execve in a copy of a process with threads, so it
- * may only make system calls: all it needs is prepared before. Its parent's loop does
- * not wait for the execve either (a disk may be slow), but hears of it by a pipe that
- * execve closes.
+ * The child runs between vfork and execve in its parent's memory, while the thread that
+ * made it waits: it may only make system calls, and all it needs is prepared before. A
+ * copy of the memory, as fork makes it, cost three times as much as all else together.
+ * The price is that this loop waits for the execve; a disk on which programs are slow to
+ * open delays it. How the execve went is heard by a pipe that it closes.
  *
  * Signals go to the process group, since a program may be a shell with the real worker
  * below it. While the program is not reaped its group's number is its own. After that
@@ -164,8 +165,9 @@ static bool set_limits(const struct program_job *job)
 	return limit(RLIMIT_CORE, 0, leave);
 }
 
-/* Only system calls from here on. */
-static void __attribute__((noreturn)) run_child(struct child *c)
+/* Only system calls from here on. Not inlined: what it writes on the stack must lie below
+ * the frame that its parent goes on with. */
+static void __attribute__((noreturn, noinline)) run_child(struct child *c)
 {
 	ssize_t done;
 	int err;
@@ -193,7 +195,7 @@ static pid_t fork_child(struct child *c)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = fork();
+	pid = vfork();
 	if (pid == 0)
 		run_child(c);
 	err = errno;

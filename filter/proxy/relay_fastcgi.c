@@ -227,7 +227,7 @@ static void end_request(struct relay_fastcgi *f)
 			fastcgi_try_afresh(f);
 			break;
 		}
-		/* fallthrough */
+		__attribute__((fallthrough));
 	case FCGI_OVERLOADED:
 		f->overloaded = true;
 		fastcgi_blame(f, "it is overloaded");
