@@ -2,7 +2,7 @@
  * fcgi_load.c - puts a FastCGI application under load and says how it did.
  *
  *	fcgi_load [-c CONNECTIONS] [-n REQUESTS] [-k] [-u URI] [-b BODY_BYTES]
- *	          [-a CLIENTS] [-t SECONDS] ADDRESS
+ *	          [-a CLIENTS] [-s SCRIPT_FILENAME] [-t SECONDS] ADDRESS
  *
  * ADDRESS is unix:/path or tcp:host:port. CONNECTIONS are open at a time (64), each
  * with one request under way, until REQUESTS (10000) are answered; -k keeps them for
@@ -45,7 +45,7 @@ static struct {
 	size_t connections, requests, body_bytes, clients;
 	bool keep;
 	int64_t patience_us;
-	const char *uri;
+	const char *uri, *script;
 	struct net_addr addr;
 } options = { .connections = 64,
 	.requests = 10000,
@@ -80,6 +80,8 @@ static void compose(struct conn *c)
 		view_of(options.uri,
 			query ? (size_t)(query - options.uri) : strlen(options.uri)));
 	pair(&pairs, "QUERY_STRING", query ? query + 1 : "");
+	if (options.script)
+		pair(&pairs, "SCRIPT_FILENAME", options.script);
 	snprintf(number, sizeof(number), "%zu", options.body_bytes);
 	pair(&pairs, "CONTENT_LENGTH", number);
 	snprintf(number, sizeof(number), "10.%u.%u.%u", client >> 16 & 255,
@@ -308,7 +310,7 @@ static void read_options(int argc, char **argv)
 	struct buf why = { 0 };
 	int opt;
 
-	while ((opt = getopt(argc, argv, "c:n:ku:b:a:t:")) != -1) {
+	while ((opt = getopt(argc, argv, "c:n:ku:b:a:s:t:")) != -1) {
 		switch (opt) {
 		case 'c': options.connections = number(optarg); break;
 		case 'n': options.requests = number(optarg); break;
@@ -316,13 +318,15 @@ static void read_options(int argc, char **argv)
 		case 'u': options.uri = optarg; break;
 		case 'b': options.body_bytes = number(optarg); break;
 		case 'a': options.clients = number(optarg); break;
+		case 's': options.script = optarg; break;
 		case 't': options.patience_us = (int64_t)number(optarg) * US_PER_S; break;
 		default: optind = argc + 1;
 		}
 	}
 	if (optind + 1 != argc) {
 		fputs("usage: fcgi_load [-c CONNECTIONS] [-n REQUESTS] [-k] [-u URI] "
-		      "[-b BODY_BYTES] [-a CLIENTS] [-t SECONDS] ADDRESS\n",
+		      "[-b BODY_BYTES] [-a CLIENTS] [-s SCRIPT_FILENAME] [-t SECONDS] "
+		      "ADDRESS\n",
 			stderr);
 		exit(2);
 	}
