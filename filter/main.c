@@ -28,6 +28,7 @@
 #include "front/cgi.h"
 #include "observe/control.h"
 #include "proxy/program.h"
+#include "proxy/relay.h"
 
 #define CONFIG_DEFAULT "/etc/weir/weir.ini"
 #define WORKERS_MAX    256
@@ -415,6 +416,7 @@ static int serve_as_cgi(void)
 	cgi_front_start(&front, &process.loop, &exchange_events, &exchanges);
 	while (uv_run(&process.loop, UV_RUN_ONCE) && (front.user || exchanges.n))
 		;
+	relays_end();
 	store_close(exchanges.store);
 	uv_run(&process.loop, UV_RUN_DEFAULT);
 	uv_loop_close(&process.loop);
