@@ -152,7 +152,9 @@ static bool send_more(struct relay_fastcgi *f)
 				r, RELAY_FAILED, "the body cannot be read again", errno);
 			return false;
 		}
-		n = send(f->watch->fd, piece.p, piece.n, MSG_NOSIGNAL);
+		/* STDIN, if only its end, follows the head in the same packet. */
+		n = send(f->watch->fd, piece.p, piece.n,
+			MSG_NOSIGNAL | (f->head.n ? MSG_MORE : 0));
 		if (n > 0) {
 			sent(f, (size_t)n);
 		} else if (errno == EAGAIN) {
