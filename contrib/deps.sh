@@ -8,7 +8,7 @@ build='build-essential meson ninja-build pkg-config
 	libfcgi-dev libhiredis-dev libinih-dev libuv1-dev libsodium-dev libjansson-dev
 	libsqlite3-dev'
 demo='lighttpd redis-server spawn-fcgi curl perl'
-test='libcriterion-dev libcurl4-openssl-dev nginx-light php8.2-fpm
+test='libfaketime libcriterion-dev libcurl4-openssl-dev nginx-light php8.2-fpm
 	apache2 libapache2-mod-fcgid git libcgi-pm-perl php8.2-cgi
 	clang clang-format shellcheck'
 

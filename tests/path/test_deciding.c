@@ -5,6 +5,7 @@
 #include "site.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static const struct backend_script plain;
@@ -365,4 +366,97 @@ Test(deciding, asks_redis_nothing_about_what_it_knows_to_be_refused, .timeout = 
 	cr_assert(calls <= 2 + 1 + 2 * seconds, "%ld calls in %lld s", calls,
 		(long long)seconds);
 	cr_assert_eq(weir_counter(w, "requests_refused"), 2000);
+}
+
+/* "T21:" of the moment in so many hours, as log lines have it. */
+static const char *hour_from_now(int hours)
+{
+	static char stamps[8][8];
+	static unsigned n;
+	time_t then = time(NULL) + hours * 3600;
+	struct tm tm;
+
+	gmtime_r(&then, &tm);
+	strftime(stamps[n % 8], sizeof(stamps[0]), "T%H:", &tm);
+	return stamps[n++ % 8];
+}
+
+Test(deciding, asks_nobody_but_redis_what_time_it_is, .timeout = 60)
+{
+	static const char *const offsets[] = { "+0", "+1h", "-1h" };
+	static const int hours[] = { 0, 1, -1 };
+	const char *store = text(
+		"[store]\ntype = redis\nurl = %s\ntimeout = 5s\n", redis_start()->url);
+	const char *addr = addr_unix("clock.sock");
+	struct weir *w[COUNT_OF(offsets)];
+
+	backend_start(addr, &plain);
+	/* The check below reads the hour of lines from now on. */
+	cr_assert(WAIT_UNTIL(61000, time(NULL) % 3600 < 3590));
+	for (size_t i = 0; i < COUNT_OF(offsets); i++) {
+		const char *const env[] = {
+			"LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+			/* Under a sanitizer it comes before the sanitizer's own. */
+			"ASAN_OPTIONS=verify_asan_link_order=0",
+			text("FAKETIME=%s", offsets[i]), NULL
+		};
+
+		w[i] = weir_start(&(struct weir_spec){ .env = env,
+			.sections = text("[backend plain]\nfastcgi = %s\n%s", addr, store),
+			.endpoints = "[endpoint a]\nmatch = GET /a\nbackend = plain\n"
+				     "@RateLimit = type=ip count=6 window=20m\n"
+				     "@RateLimit = type=ip algorithm=token_bucket count=6 "
+				     "window=20m\n" });
+	}
+	/* Were a process to go by its own clock, an hour would empty the window. */
+	for (int n = 0; n < 6; n++)
+		cr_assert_eq(ASK(w[n % 3], "/a", "A=1"), 200, "request %d", n);
+	for (size_t i = 0; i < COUNT_OF(offsets); i++)
+		cr_assert_eq(ASK(w[i], "/a", "A=1"), 429, "clock %s", offsets[i]);
+	/* The clocks were false indeed: the lines of the log have them. */
+	for (size_t i = 0; i < COUNT_OF(offsets); i++)
+		cr_assert(strstr(process_log(w[i]->process), hour_from_now(hours[i])), "%s",
+			process_log(w[i]->process));
+}
+
+Test(deciding, lets_a_slow_look_up_in_the_directory_delay_nobody_else, .timeout = 60)
+{
+	/* The query counts for a while before it knows alice. */
+	const char *client = text("[client]\nuser = token\ndirectory = sqlite:%s\n"
+				  "directory_query = WITH RECURSIVE c(x) AS (SELECT 1 "
+				  "UNION ALL SELECT x+1 FROM c "
+				  "WHERE x < 2000000) SELECT 'alice', 'paid' FROM c WHERE "
+				  "x = 2000000 AND ?1 IS "
+				  "NOT NULL\n",
+		test_path("weir.db"));
+	const char *endpoints = "[endpoint a]\nmatch = GET /a\nbackend = plain\n"
+				"@RateLimit = type=user count=100 window=1h\n";
+	struct weir *before = weir_configure(&(struct weir_spec){
+		.sections = text("%s%s[backend plain]\nfastcgi = unix:/none.sock\n",
+			IN_MEMORY, client),
+		.endpoints = endpoints });
+	struct fcgi_request rq = { .uri = "/a",
+		.params = (const char *const[]){ "HTTP_AUTHORIZATION=Bearer slow", NULL } };
+	struct buf bytes = { 0 };
+	struct fcgi_answer slow;
+	struct weir *w;
+	int fd;
+
+	WEIRCTL(before, "db", "init");
+	w = deciding(text("%s%s", IN_MEMORY, client), endpoints);
+	fcgi_compose(&bytes, &rq);
+	fcgi_answer_init(&slow);
+	fd = dial(w->addr);
+	cr_assert(fcgi_send(fd, buf_view(&bytes), 1000));
+	cr_assert(weir_counts(w, "requests", 1, 2000));
+	for (int i = 0; i < 20; i++)
+		cr_assert_eq(ASK(w, "/a", "A=1"), 200);
+	/* All of them were answered while it was still looking. */
+	cr_assert_eq(weir_counter(w, "exchanges_open"), 1);
+	cr_assert(
+		fcgi_exchange(fd, (struct view){ NULL, 0 }, &slow, FCGI_UNTIL_END, 20000));
+	cr_assert_eq(answer_status(&slow), 200);
+	fcgi_answer_release(&slow);
+	buf_release(&bytes);
+	close(fd);
 }
