@@ -445,8 +445,6 @@ int main(int argc, char **argv)
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0)
 			accepting_occupy(fd);
-	/* Were it left ignored by whoever started weir, no program could be waited for. */
-	signal(SIGCHLD, SIG_DFL);
 	process.started_us = clock_mono_us();
 	if (!on_descriptor_0 && getenv("GATEWAY_INTERFACE"))
 		return serve_as_cgi(); /* argv is the client's (RFC 3875, section 4.4) */

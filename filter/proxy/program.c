@@ -186,6 +186,16 @@ static void __attribute__((noreturn, noinline)) run_child(struct child *c)
 	_exit(127);
 }
 
+/* Some leave SIGCHLD ignored to what they start. The kernel then reaps by itself, perhaps
+ * before there is a pidfd. */
+static void keep_the_dead(void)
+{
+	struct sigaction as_is;
+
+	if (sigaction(SIGCHLD, NULL, &as_is) == 0 && as_is.sa_handler == SIG_IGN)
+		signal(SIGCHLD, SIG_DFL);
+}
+
 /* No handler of weir's may run in the child, so signals are blocked around it. */
 static pid_t fork_child(struct child *c)
 {
@@ -277,8 +287,7 @@ static void on_exit_seen(uv_poll_t *poll, int status, int events)
 		how.by_signal = info.si_code != CLD_EXITED;
 		how.code = info.si_status;
 	}
-	/* Else somebody has reaped it already (SIGCHLD was ignored when weir was started):
-	 * it is gone, and how it ended nobody knows. */
+	/* Else somebody has reaped it already: it is gone, and how it ended nobody knows. */
 	uv_poll_stop(&p->poll);
 	p->reaped = true;
 	atomic_fetch_sub(&p->quota->running, 1);
@@ -362,6 +371,7 @@ static bool run(struct program *p, uv_loop_t *loop, const struct program_job *jo
 
 	if (!make_pipes(out, err, exec))
 		goto failed;
+	keep_the_dead();
 	child = (struct child){ job, job->place->dir, job->in, out[1], err[1], exec[1],
 		getpid() };
 	p->pid = fork_child(&child);
