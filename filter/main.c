@@ -20,7 +20,6 @@
 
 #include "accepting.h"
 #include "base/clock.h"
-#include "base/counters.h"
 #include "base/log.h"
 #include "client/directory.h"
 #include "config/reload.h"

@@ -22,7 +22,6 @@
 
 struct worker {
 	pthread_t thread;
-	unsigned number;
 	uv_loop_t loop;
 	uv_async_t wake;
 	uv_timer_t state_timer;
@@ -155,7 +154,6 @@ struct worker *worker_start(unsigned number, struct config *c, struct store_shar
 		free(w);
 		return NULL;
 	}
-	w->number = number;
 	w->config = config_ref(c);
 	pthread_mutex_init(&w->lock, NULL);
 	uv_async_init(&w->loop, &w->wake, look_in_inbox);
