@@ -17,6 +17,19 @@ static const char *rule_label(const struct verdict *v)
 	return v->worst->tier ? v->worst->tier->label : "fallback";
 }
 
+/* A refusal of Redis that is repeated without asking it again is Redis's too. */
+static const char *decider(const struct verdict *v)
+{
+	static const char *const names[] = {
+		[DECIDED_BY_NONE] = "",
+		[DECIDED_BY_REDIS] = "redis",
+		[DECIDED_BY_MEMORY] = "memory",
+		[DECIDED_BY_FALLBACK] = "fallback",
+	};
+
+	return names[v->by];
+}
+
 /* Refusals a second that are logged when only they are: whoever floods a site must not
  * fill its disk. */
 #define REFUSALS_LOGGED 20
@@ -62,6 +75,7 @@ void answer_log(const struct exchange *x, const char *event)
 			LOG_STR("endpoint",
 				x->subject.endpoint ? x->subject.endpoint->name : ""),
 			LOG_STR("rule", rule_label(v)),
+			LOG_STR("decided", decider(v)),
 			LOG_INT("body_bytes", x->body.n),
 			LOG_INT("answer_bytes", x->answer_n),
 			LOG_INT("duration_us", now_us - x->started_us),

@@ -210,7 +210,8 @@ const struct option options[] = {
 	{ "log", "level", CONFIG(log.level), WORDS(levels), "notice", RELOAD,
 	  "Least urgent lines that are written." },
 	{ "log", "requests", CONFIG(log.requests), WORDS(requests), "refused", RELOAD,
-	  "Requests that get a line each." },
+	  "Requests that get a line each; decided= in it says who counted: redis, memory or "
+	  "fallback." },
 
 	{ "backend", "fastcgi", BACKEND(addrs), LIST(addresses, offsetof(struct backend, n_addrs)),
 	  NULL, RELOAD | OPT_REPEATS | OPT_NAMED,

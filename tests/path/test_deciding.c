@@ -72,6 +72,28 @@ static const char *token_in(const char *output)
 	return text("%.*s", (int)n, at);
 }
 
+Test(deciding, names_in_the_log_who_decided)
+{
+	static const char *const rule = "[endpoint a]\nmatch = GET /a\nbackend = plain\n"
+					"@RateLimit = type=ip count=1 window=1h\n";
+	struct weir *redis = deciding(
+		text("[store]\nurl = %s\n[log]\nrequests = all\n", redis_start()->url),
+		rule);
+	struct weir *memory = deciding(IN_MEMORY "[log]\nrequests = all\n", rule);
+	struct weir *alone = deciding("[store]\nurl = unix:///none.sock\n"
+				      "[log]\nrequests = all\n",
+		rule);
+
+	cr_assert_eq(ASK(redis, "/a", NULL), 200);
+	cr_assert_eq(ASK(memory, "/a", NULL), 200);
+	cr_assert_eq(ASK(alone, "/a", NULL), 200);
+	cr_assert(process_logs(redis->process, "decided=redis", 2000));
+	cr_assert(process_logs(memory->process, "decided=memory", 2000));
+	cr_assert(process_logs(alone->process, "decided=fallback", 2000));
+	cr_assert_eq(ASK(redis, "/other", NULL), 404);
+	cr_assert(process_logs(redis->process, "decided=\"\"", 2000));
+}
+
 /* weir with a directory in which alice (plan paid) and an admin have tokens. */
 struct known {
 	struct weir *weir;
