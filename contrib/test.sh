@@ -16,6 +16,7 @@ case ${1:-} in
 esac
 
 passed=0 failed=0
+failures= # what is said of them, again at the end
 say() { printf '\n== %s\n' "$*"; }
 
 # check NAME COMMAND...: one test that is a command.
@@ -27,6 +28,8 @@ check() {
 	else
 		echo "FAILED: $name"
 		failed=$((failed + 1))
+		failures="$failures
+$name"
 	fi
 }
 
@@ -47,9 +50,14 @@ suite() {
 	[ -f "$dir/build.ninja" ] || meson setup "$@" "$dir" "$top"
 	ninja -C "$dir"
 	meson test -C "$dir" --no-rebuild --print-errorlogs --timeout-multiplier 3 || true
-	counts=$("$top/tests/count.py" "$dir/meson-logs/testlog.json")
+	told=$("$top/tests/count.py" "$dir/meson-logs/testlog.json")
+	counts=$(echo "$told" | head -n 1)
 	passed=$((passed + ${counts% *}))
 	failed=$((failed + ${counts#* }))
+	told=$(echo "$told" | tail -n +2)
+	[ -z "$told" ] || failures="$failures
+in $dir:
+$told"
 }
 
 say "installing what is missing"
@@ -75,5 +83,6 @@ check "quick start, counting in Redis" \
 	env WEIR_BUILD="$build" "$top/contrib/quickstart.sh" --once --redis --port "$port"
 
 say "result"
+[ -z "$failures" ] || printf 'failed:%s\n\n' "$failures"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -153,11 +153,11 @@ Test(deciding, lets_an_admins_token_pass_and_nothing_that_looks_like_one, .timeo
 
 	for (int i = 0; i < 10; i++)
 		cr_assert_eq(with_token(&k, k.admin), 200, "request %d", i);
-	cr_assert_eq(weir_counter(k.weir, "requests_exempt"), 10);
+	cr_assert(weir_counts(k.weir, "requests_exempt", 10, 5000));
 	cr_assert_eq(with_token(&k, forged), 200);
 	cr_assert_eq(ASK(k.weir, "/a", "HTTP_X_ADMIN=1"), 200);
 	cr_assert_eq(ASK(k.weir, "/a", "HTTP_WEIR_PLAN=admin"), 429);
-	cr_assert_eq(weir_counter(k.weir, "requests_exempt"), 10);
+	cr_assert(weir_counts(k.weir, "requests_exempt", 10, 5000));
 }
 
 Test(deciding, believes_a_revoked_token_no_longer_than_configured, .timeout = 60)
@@ -243,7 +243,7 @@ Test(deciding, holds_what_a_leaky_bucket_spaces_out_and_refuses_the_rest, .timeo
 		fds[i] = dial(w->addr);
 		cr_assert(fcgi_send(fds[i], buf_view(&bytes), 1000));
 		/* One after the other, so that they queue in this order. */
-		cr_assert(weir_counts(w, "requests", (int64_t)i + 1, 1000));
+		cr_assert(weir_counts(w, "requests", (int64_t)i + 1, 5000));
 	}
 	for (size_t i = 0; i < COUNT_OF(a); i++)
 		cr_assert(fcgi_exchange(
@@ -278,8 +278,8 @@ Test(deciding, lets_go_of_a_held_request_whose_client_left, .timeout = 60)
 	cr_assert(fcgi_send(fd, buf_view(&bytes), 1000));
 	cr_assert(weir_counts(w, "requests_held", 1, 2000));
 	close(fd);
-	cr_assert(weir_counts(w, "exchanges_open", 0, 1000));
-	cr_assert_eq(weir_counter(w, "requests_abandoned"), 1);
+	cr_assert(weir_counts(w, "exchanges_open", 0, 5000));
+	cr_assert(weir_counts(w, "requests_abandoned", 1, 5000));
 	buf_release(&bytes);
 }
 
@@ -387,7 +387,7 @@ Test(deciding, asks_redis_nothing_about_what_it_knows_to_be_refused, .timeout = 
 	calls = atol(stats + strlen("cmdstat_evalsha:calls="));
 	cr_assert(calls <= 2 + 1 + 2 * seconds, "%ld calls in %lld s", calls,
 		(long long)seconds);
-	cr_assert_eq(weir_counter(w, "requests_refused"), 2000);
+	cr_assert(weir_counts(w, "requests_refused", 2000, 5000));
 }
 
 /* "T21:" of the moment in so many hours, as log lines have it. */
@@ -474,7 +474,7 @@ Test(deciding, lets_a_slow_look_up_in_the_directory_delay_nobody_else, .timeout 
 	for (int i = 0; i < 20; i++)
 		cr_assert_eq(ASK(w, "/a", "A=1"), 200);
 	/* All of them were answered while it was still looking. */
-	cr_assert_eq(weir_counter(w, "exchanges_open"), 1);
+	cr_assert(weir_counts(w, "exchanges_open", 1, 5000));
 	cr_assert(
 		fcgi_exchange(fd, (struct view){ NULL, 0 }, &slow, FCGI_UNTIL_END, 20000));
 	cr_assert_eq(answer_status(&slow), 200);

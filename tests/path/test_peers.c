@@ -135,7 +135,7 @@ Test(peers, that_take_nothing_for_too_long_are_let_go, .timeout = 60)
 	int fd = send_request(s->addr, &rq);
 
 	cr_assert(weir_counts(s->weir, "connections_slow", 1, 15000));
-	cr_assert(WAIT_UNTIL(5000, weir_counter(s->weir, "exchanges_open") == 0));
+	cr_assert(weir_counts(s->weir, "exchanges_open", 0, 5000));
 	close(fd);
 }
 
@@ -214,8 +214,8 @@ Test(peers, that_leave_free_their_backend, .timeout = 60)
 	close(fd);
 	cr_assert(WAIT_UNTIL(1000, backend_count(b).left_by_peer == 1),
 		"the backend's connection is still open");
-	cr_assert(WAIT_UNTIL(1000, weir_counter(w, "exchanges_open") == 0));
-	cr_assert_eq(weir_counter(w, "requests_abandoned"), 1);
+	cr_assert(weir_counts(w, "exchanges_open", 0, 5000));
+	cr_assert(weir_counts(w, "requests_abandoned", 1, 5000));
 }
 
 Test(peers, that_abort_free_their_backend_and_get_an_end, .timeout = 60)
@@ -262,7 +262,7 @@ Test(peers, that_leave_end_their_program, .timeout = 60)
 		cr_assert(WAIT_UNTIL(5000, process_children(s->weir->process) == 0),
 			"%s still runs", uris[i]);
 	}
-	cr_assert_eq(weir_counter(s->weir, "programs_running"), 0);
+	cr_assert(weir_counts(s->weir, "programs_running", 0, 5000));
 }
 
 /* ---- Staying ---- */
@@ -382,10 +382,10 @@ Test(peers, may_be_fifteen_hundred_at_once, .timeout = 60)
 			answer_status(&a), 200, "connection %zu: %d", i, answer_status(&a));
 		fcgi_answer_release(&a);
 	}
-	cr_assert_eq(weir_counter(w, "connections_open"), CONNECTIONS);
+	cr_assert(weir_counts(w, "connections_open", CONNECTIONS, 5000));
 	for (size_t i = 0; i < CONNECTIONS; i++)
 		close(fds[i]);
-	cr_assert(WAIT_UNTIL(5000, weir_counter(w, "connections_open") == 0));
+	cr_assert(weir_counts(w, "connections_open", 0, 5000));
 	buf_release(&b);
 }
 
@@ -423,7 +423,7 @@ Test(stopping, waits_for_the_running_request_and_takes_no_new_one)
 	struct fcgi_answer a;
 	int fd = send_request(s->addr, &rq);
 
-	cr_assert(WAIT_UNTIL(5000, weir_counter(s->weir, "requests_passed") == 1));
+	cr_assert(weir_counts(s->weir, "requests_passed", 1, 5000));
 	process_signal(s->weir->process, SIGTERM);
 	cr_assert(WAIT_UNTIL(500, !addr_answers(s->addr)), "still takes connections");
 	cr_assert(process_running(s->weir->process), "did not wait");

@@ -167,7 +167,7 @@ Test(answers, nobody_wants_any_more_free_their_backend, .timeout = 60)
 			&a);
 		cr_assert_geq(a.body_bytes, 1 << 20);
 		http_release(&a);
-		cr_assert(WAIT_UNTIL(5000, weir_counter(s->weir, "exchanges_open") == 0),
+		cr_assert(weir_counts(s->weir, "exchanges_open", 0, 5000),
 			"%s: still going on", urls[i]);
 	}
 	/* Both of its processes are free again. */
@@ -216,7 +216,7 @@ Test(requests, with_a_line_break_in_the_path_are_refused, .timeout = 60)
 		cr_assert_eq(a.status, 400, "%s: %ld", paths[i], a.status);
 		http_release(&a);
 	}
-	cr_assert_eq(weir_counter(s->weir, "backend_answers"), 0);
+	cr_assert(weir_counts(s->weir, "backend_answers", 0, 5000));
 }
 
 /* ---- Uploads ---- */
@@ -329,7 +329,7 @@ Test(php, that_is_busy_is_waited_for_as_long_as_configured, .timeout = 60)
 		cr_assert_eq(answer_status(&a), 504, "%d", answer_status(&a));
 		fcgi_answer_release(&a);
 	}
-	cr_assert_eq(weir_counter(w, "exchanges_open"), 0);
+	cr_assert(weir_counts(w, "exchanges_open", 0, 5000));
 	for (int64_t until = now_ms() + 15000; status != 200 && now_ms() < until;) {
 		status = fcgi_call(w->addr, &next, &a, 10000) ? answer_status(&a) : 0;
 		fcgi_answer_release(&a);
@@ -439,7 +439,7 @@ Test(programs, that_find_no_descriptors_are_refused_and_later_run, .timeout = 90
 	cr_assert(WAIT_UNTIL(10000, addr_answers(w->addr) && addr_answers(w->control)));
 	cr_assert(fcgi_call(w->addr, &rq, &a, 10000) && answer_status(&a) == 200);
 	fcgi_answer_release(&a);
-	cr_assert(WAIT_UNTIL(5000, weir_counter(w, "connections_open") == 0));
+	cr_assert(weir_counts(w, "connections_open", 0, 5000));
 	files = process_open_files(w->process);
 	for (size_t i = 0; i < COUNT_OF(crowd); i++) {
 		crowd[i].addr = w->addr;

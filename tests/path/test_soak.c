@@ -441,8 +441,8 @@ static struct level level_of(const struct weir *w)
 		"programs_running" };
 
 	for (size_t i = 0; i < COUNT_OF(gauges); i++)
-		cr_assert(WAIT_UNTIL(PATIENCE, weir_counter(w, gauges[i]) == 0), "%s: %ld",
-			gauges[i], weir_counter(w, gauges[i]));
+		cr_assert(weir_counts(w, gauges[i], 0, PATIENCE), "%s: %ld", gauges[i],
+			weir_counter(w, gauges[i]));
 	cr_assert(WAIT_UNTIL(PATIENCE, process_children(w->process) == 0));
 	return (struct level){ process_open_files(w->process),
 		process_resident_bytes(w->process) };

@@ -329,7 +329,7 @@ Test(window, no_window_over_three_processes_holds_more_than_its_limit, .timeout 
 	read_all(c);
 	cr_assert_eq(atomic_load(&other), 0, "%ld without an answer", atomic_load(&other));
 	for (unsigned i = 0; i < WEIRS; i++)
-		cr_assert_eq(weir_counter(weirs[i], "decisions_fallback"), 0,
+		cr_assert(weir_counts(weirs[i], "decisions_fallback", 0, 5000),
 			"some were decided without Redis: the numbers prove nothing");
 	cr_assert_eq(n_histories, 3 * ADDRESSES + 1u);
 	for (size_t i = 0; i < n_histories; i++) {

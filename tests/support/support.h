@@ -201,7 +201,8 @@ int weir_run(const char *const *args, const char **out);
 json_t *weir_status(const struct weir *w);
 /* One counter of it; -1 when it is not there. */
 int64_t weir_counter(const struct weir *w, const char *name);
-/* The counter reached n within ms. */
+/* The counter came to be n within ms: what is counted after an answer has left is not
+ * there the moment the answer is. */
 bool weir_counts(const struct weir *w, const char *name, int64_t n, int64_t ms);
 
 /* ---- A browser (http.c; libcurl) ---- */

@@ -128,5 +128,5 @@ int64_t weir_counter(const struct weir *w, const char *name)
 
 bool weir_counts(const struct weir *w, const char *name, int64_t n, int64_t ms)
 {
-	return WAIT_UNTIL(ms, weir_counter(w, name) >= n);
+	return WAIT_UNTIL(ms, weir_counter(w, name) == n);
 }
