@@ -210,7 +210,7 @@ enum step answer_send(struct exchange *x)
 	if (!view_eq(request_param(&x->rq, "REQUEST_METHOD"), VIEW("HEAD")))
 		buf_add(&r->head, buf_view(&r->body));
 	if (!buf_ok(&r->head) || !buf_ok(&r->body)) {
-		front_abort(x->front);
+		front_abort(x->front, false);
 		return STEP_NEXT;
 	}
 	put(x, buf_view(&r->head));
@@ -226,6 +226,7 @@ static void relay_head(void *user, const struct answer *a)
 	struct buf fields = { 0 };
 
 	x->status = a->status;
+	x->has_length = a->has_length;
 	reply_rate_limit_fields(&fields, x->config, &x->decision.verdict);
 	put(x, buf_view(&a->head));
 	if (buf_ok(&fields))
@@ -287,7 +288,7 @@ static void relay_ended(void *user, enum relay_end how, const char *why)
 	log_failure(x, how, why);
 	if (how == RELAY_TRUNCATED) {
 		count_one(COUNT_backend_truncated);
-		front_abort(x->front);
+		front_abort(x->front, x->has_length);
 		exchange_finish(x);
 		return;
 	}

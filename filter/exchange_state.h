@@ -46,6 +46,7 @@ struct exchange {
 	bool identified, decided;
 	bool body_ended;
 	bool body_stopped;
+	bool has_length; /* the answer passing through has said how long it is */
 	bool relay_full; /* the relay is paused until the front has room */
 	int problem;     /* the front's, or the body's: status to answer with */
 

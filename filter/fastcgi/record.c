@@ -120,6 +120,14 @@ void record_put_end(
 	buf_add(b, view_of(body, sizeof(body)));
 }
 
+void record_put_broken_end(struct buf *b, uint16_t id)
+{
+	const char record[FCGI_HEADER_LEN + 8] = { FCGI_VERSION_1, FCGI_END_REQUEST,
+		(char)(id >> 8), (char)id, 0, 8, 8 /* of padding */ };
+
+	buf_add(b, view_of(record, sizeof(record)));
+}
+
 void record_put_unknown_type(struct buf *b, uint8_t type)
 {
 	const char body[8] = { (char)type };

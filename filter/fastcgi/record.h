@@ -52,6 +52,9 @@ void record_end_stream(struct buf *b, uint8_t type, uint16_t id);
 void record_put_begin(struct buf *b, uint16_t id, uint16_t role, uint8_t flags);
 void record_put_end(
 	struct buf *b, uint16_t id, uint32_t app_status, uint8_t protocol_status);
+/* Appends END_REQUEST without the padding it announces, to be followed by nothing: an end
+ * that breaks off. */
+void record_put_broken_end(struct buf *b, uint16_t id);
 void record_put_unknown_type(struct buf *b, uint8_t type);
 /* Just the eight bytes of a header, for content sent from elsewhere. */
 void record_put_header(struct buf *b, uint8_t type, uint16_t id, uint16_t content_n);

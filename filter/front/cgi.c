@@ -139,12 +139,19 @@ static void cgi_finish(struct front *f)
 	end(cf);
 }
 
+/* The end of the output is all there is to show. */
+static void cgi_abort(struct front *f, bool too_short)
+{
+	(void)too_short;
+	cgi_finish(f);
+}
+
 static const struct front_kind cgi_kind = {
 	.body_stop = cgi_body_stop,
 	.body_resume = cgi_body_resume,
 	.write = cgi_write,
 	.finish = cgi_finish,
-	.abort = cgi_finish, /* the end of the output is all there is to show */
+	.abort = cgi_abort,
 };
 
 void cgi_front_start(struct cgi_front *cf, uv_loop_t *loop,

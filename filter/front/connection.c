@@ -368,14 +368,20 @@ static void conn_finish(struct front *f)
 	connection_end_request(c, after);
 }
 
-static void conn_abort(struct front *f)
+static void conn_abort(struct front *f, bool too_short)
 {
 	struct connection *c = of_front(f);
 
-	/* nginx takes a connection that closes between two records for the end of a whole
-	 * answer. A byte that begins no record tells it otherwise; other servers read a
-	 * header that breaks off, which is what this is. */
-	buf_add_byte(&c->out, '\0');
+	/* nginx takes a connection that closes, also in the middle of a record, for the end
+	 * of a whole answer. END_REQUEST makes it compare lengths before it looks at the
+	 * padding. Without a length a byte that begins no record tells it, but makes it
+	 * forget what it has in its hands. Other servers read a record that breaks off,
+	 * which is what both are. (nginx 1.22: src/http/modules/ngx_http_fastcgi_module.c,
+	 * ngx_http_fastcgi_input_filter and ngx_http_fastcgi_non_buffered_filter.) */
+	if (too_short)
+		record_put_broken_end(&c->out, c->id);
+	else
+		buf_add_byte(&c->out, '\0');
 	connection_end_request(c, AFTER_CLOSE);
 }
 

@@ -46,7 +46,7 @@ struct front_kind {
 	void (*body_resume)(struct front *f);
 	bool (*write)(struct front *f, struct view bytes);
 	void (*finish)(struct front *f);
-	void (*abort)(struct front *f);
+	void (*abort)(struct front *f, bool too_short);
 };
 
 struct front {
@@ -80,11 +80,12 @@ static inline void front_finish(struct front *f)
 	f->kind->finish(f);
 }
 
-/* The answer broke off: what is queued is sent, then a byte that begins no record, and the
- * connection is closed without END_REQUEST, so that any web server can see it. */
-static inline void front_abort(struct front *f)
+/* The answer broke off: what is queued is sent, and the connection closed in the middle of
+ * a record, so that any web server can see it. too_short: it had said how long it would
+ * be; nginx then passes on all that came, and otherwise drops what it has not passed on. */
+static inline void front_abort(struct front *f, bool too_short)
 {
-	f->kind->abort(f);
+	f->kind->abort(f, too_short);
 }
 
 #endif

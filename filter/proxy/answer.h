@@ -28,6 +28,7 @@ struct answer {
 	/* "Status: 200 OK\r\n", then fields, each with CRLF; no blank line. Content-Length
 	 * comes last when it is known and right. */
 	struct buf head;
+	bool has_length; /* from the head on: it gives the body's length */
 	const char *why; /* static; set with ANSWER_BAD */
 	bool no_body;    /* the request was HEAD */
 	/* To be set before feeding: pass on the fields that make a web server send a file
@@ -48,7 +49,7 @@ struct answer {
 	size_t head_n;       /* bytes of the backend's head so far */
 	bool parsed, headed; /* head read; head reported (later, for a chunked body) */
 	bool failed, bodyless, has_location;
-	bool has_length, length_bad, chunked;
+	bool length_bad, chunked;
 	uint64_t length;    /* Content-Length */
 	uint64_t body_left; /* of the length, or of the chunk */
 	int chunk_state;

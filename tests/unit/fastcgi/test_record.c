@@ -262,6 +262,22 @@ Test(record, end_bodies_say_both_statuses)
 	}
 }
 
+Test(record, a_broken_end_announces_padding_that_does_not_come)
+{
+	struct buf b = { 0 };
+	struct record_reader r = { 0 };
+	struct view in, piece;
+
+	record_put_broken_end(&b, 258);
+	cr_assert(view_eq(buf_view(&b), VIEW("\1\3\1\2\0\10\10\0\0\0\0\0\0\0\0\0")));
+	in = buf_view(&b);
+	cr_assert_eq(record_next(&r, &in, &piece), RECORD_BEGINS);
+	cr_assert_eq(record_next(&r, &in, &piece), RECORD_CONTENT);
+	cr_assert_eq(record_next(&r, &in, &piece), RECORD_MORE);
+	cr_assert_not(record_at_boundary(&r));
+	buf_release(&b);
+}
+
 Test(record, reserved_bytes_of_an_end_body_may_hold_anything)
 {
 	static const unsigned char body[8] = { 0, 0, 1, 2, 3, 0xaa, 0xbb, 0xcc };
