@@ -16,6 +16,7 @@
 #include "front/dialogue.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -110,18 +111,16 @@ void connection_answered(struct connection *c)
 		connection_mark_dirty(c);
 }
 
-static void shut(uv_shutdown_t *req, int status)
-{
-	struct connection *c = req->handle->data;
-
-	if (status < 0 && c->state != CONN_GONE)
-		connection_die(c);
-}
-
-/* Ends our side; the rest of the input is discarded until the peer ends its own. */
+/* Ends our side; the rest of the input is discarded until the peer ends its own. All has
+ * been sent, so it is done at once: uv_shutdown() would wait for the loop's next turn,
+ * and a web server that has read the end of the answer by then may have begun its next
+ * request here. */
 static void shut_and_drain(struct connection *c)
 {
-	if (c->peer_closed || uv_shutdown(&c->shutdown_req, &c->io.stream, shut) < 0)
+	uv_os_fd_t fd;
+
+	if (c->peer_closed || uv_fileno(&c->io.handle, &fd) < 0 ||
+		shutdown(fd, SHUT_WR) < 0)
 		connection_die(c);
 	else
 		connection_enter(c, CONN_DRAIN);

@@ -41,7 +41,6 @@ struct connection {
 	} io;
 	uv_timer_t timer;
 	uv_write_t write_req;
-	uv_shutdown_t shutdown_req;
 	int handles; /* open handles; the struct is freed with the last */
 	struct config *config;
 
