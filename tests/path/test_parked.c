@@ -29,9 +29,11 @@ static int by_size(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-Test(parked, requests_cost_little_and_delay_nobody, .timeout = 120)
+Test(parked, requests_cost_little_and_delay_nobody, .timeout = 180)
 {
-	static const struct backend_script slow = { .delay_ms = DELAY_MS }, quick;
+	static atomic_bool hold = true;
+	static const struct backend_script slow = { .delay_ms = DELAY_MS, .hold = &hold },
+					   quick;
 	const char *slow_addr = addr_unix("slow.sock"),
 		   *quick_addr = addr_unix("quick.sock");
 	struct backend *b;
@@ -65,10 +67,11 @@ Test(parked, requests_cost_little_and_delay_nobody, .timeout = 120)
 		.argv = (const char *const[]){ test_env("WEIR_LOAD"), "-c",
 			load_arg(PARKED), "-n", load_arg(PARKED), "-u", "/slow", w->addr,
 			NULL } });
-	cr_assert(WAIT_UNTIL(DELAY_MS, backend_count(b).open >= PARKED),
+	cr_assert(WAIT_UNTIL(60000, backend_count(b).open >= PARKED),
 		"only %u of %d requests are at the backend", backend_count(b).open, PARKED);
 	during = process_resident_bytes(w->process);
 	cr_assert(weir_counter(w, "exchanges_open") >= PARKED);
+	hold = false;
 	while (process_running(load)) {
 		struct fcgi_request rq = { .uri = "/quick" };
 		int64_t began = now_ms(), took;

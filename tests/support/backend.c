@@ -230,6 +230,8 @@ static void *serve(void *arg)
 				conn_close(b, c);
 		}
 		now = now_ms();
+		if (b->script->hold && *b->script->hold)
+			continue;
 		for (struct conn *c = b->conns, *next; c; c = next) {
 			next = c->next;
 			if (c->due_ms && c->due_ms <= now && !conn_write(b, c))

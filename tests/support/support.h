@@ -21,6 +21,7 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -336,13 +337,14 @@ json_t *json_of(struct view body);
 struct backend_script {
 	const struct view *pieces; /* raw bytes to send instead, in this cut */
 	size_t n_pieces;
-	int64_t delay_ms; /* before the first piece */
-	int64_t gap_ms;   /* between pieces */
-	bool early;       /* answers as soon as somebody connects */
-	bool silent;      /* never answers */
-	bool stay;        /* does not close after its answer */
-	bool reset;       /* closes with a reset */
-	bool no_reading;  /* reads nothing at all */
+	int64_t delay_ms;        /* before the first piece */
+	int64_t gap_ms;          /* between pieces */
+	bool early;              /* answers as soon as somebody connects */
+	bool silent;             /* never answers */
+	bool stay;               /* does not close after its answer */
+	bool reset;              /* closes with a reset */
+	bool no_reading;         /* reads nothing at all */
+	const atomic_bool *hold; /* no answer is begun while it is set; may be NULL */
 };
 
 struct backend;
