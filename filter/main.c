@@ -34,7 +34,8 @@
 #define DRAIN_LOOK_MS  10
 
 static struct {
-	struct config *config;
+	struct config *config;  /* in force */
+	struct config *started; /* what the process was started with */
 	struct store_shared *shared;
 	struct directory *directory;
 	uv_loop_t loop;
@@ -45,7 +46,7 @@ static struct {
 	uv_signal_t on_term, on_int, on_hup;
 	uv_work_t reload; /* reads the configuration anew, on the thread pool */
 	bool reloading, reload_again, reload_failed;
-	struct config *reloaded;    /* what it read; NULL after mistakes */
+	struct config *reloaded;    /* what it read; NULL when it is not to be taken */
 	struct buf reload_messages; /* and what it said */
 	int64_t loaded_us;
 	uv_timer_t drain_timer;
@@ -187,9 +188,11 @@ static void log_messages(enum log_level level, struct view text)
 /* The new rules are whole and without mistakes: from here nothing can fail. */
 static void put_in_force(struct config *c)
 {
-	struct buf restart = { 0 };
+	struct buf restart = { 0 }, gone = { 0 };
 
-	config_restart_needed(process.config, c, &restart);
+	/* With what it was started: an earlier reload may have left something to do. */
+	config_restart_needed(process.started, c, &restart);
+	config_limits_gone(process.config, c, &gone);
 	config_unref(process.config);
 	process.config = c;
 	process.loaded_us = clock_mono_us();
@@ -198,9 +201,13 @@ static void put_in_force(struct config *c)
 		worker_reload(process.workers[i], c);
 	store_forget_denied(process.shared);
 	log_notice("configuration reloaded", LOG_STR("config", c->file));
+	if (gone.n)
+		log_warn("these limits are no longer there",
+			LOG_VIEW("limits", buf_view(&gone)));
 	if (restart.n)
 		log_warn("these options have changed and need a restart",
 			LOG_VIEW("options", buf_view(&restart)));
+	buf_release(&gone);
 	buf_release(&restart);
 }
 
@@ -215,7 +222,7 @@ static void reload_ended(uv_work_t *work, int status)
 		buf_view(&process.reload_messages));
 	buf_release(&process.reload_messages);
 	if (process.reload_failed)
-		log_error("the configuration has mistakes: the old one stays in force");
+		log_error("the configuration is not taken: the old one stays in force");
 	else
 		put_in_force(process.reloaded);
 	process.reloaded = NULL;
@@ -225,8 +232,19 @@ static void reload_ended(uv_work_t *work, int status)
 
 static void reload_work(uv_work_t *work)
 {
+	struct config *fresh;
+	struct buf why = { 0 };
+
 	(void)work; /* process.config is changed only when this has ended */
-	config_load(process.config->file, &process.reloaded, &process.reload_messages);
+	if (!config_load(process.config->file, &fresh, &process.reload_messages))
+		return;
+	if (config_may_replace(process.config, fresh, &why)) {
+		process.reloaded = fresh;
+	} else {
+		buf_release(&process.reload_messages);
+		process.reload_messages = why;
+		config_unref(fresh);
+	}
 }
 
 /* Reading may block (host names, disks), and this thread accepts connections. */
@@ -350,6 +368,7 @@ static int serve(bool on_descriptor_0)
 	if (uv_loop_init(&process.loop) < 0 ||
 		!accepting_open(process.config, on_descriptor_0))
 		return 1;
+	process.started = config_ref(process.config);
 	process.shared = store_shared_new(process.config);
 	if (!process.shared || !open_directory() || !start_workers())
 		return 1;
@@ -372,6 +391,7 @@ static int serve(bool on_descriptor_0)
 	store_shared_free(process.shared);
 	directory_close(process.directory);
 	log_notice("stopped");
+	config_unref(process.started);
 	config_unref(process.config);
 	return 0;
 }

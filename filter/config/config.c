@@ -33,6 +33,7 @@ static void config_free(struct config *c)
 	free(c->endpoints);
 	free(c->backends);
 	free(c->files);
+	free(c->looks);
 	free(c->file);
 	free(c);
 }

@@ -42,6 +42,13 @@ enum program_argv {
 	ARGV_ISINDEX, /* words of a query without '=' (RFC 3875, section 4.4) */
 };
 
+/* How a file looks to whoever asks whether it was written to its end. */
+enum file_look {
+	FILE_WHOLE,
+	FILE_BLANK, /* there is nothing in it, not even a comment */
+	FILE_CUT,   /* the last line has no end */
+};
+
 #define BACKEND_ADDRS_MAX 64
 
 /* [backend NAME] */
@@ -201,7 +208,8 @@ struct config {
 	struct endpoint *endpoints;
 	size_t n_endpoints;
 	struct pattern_index *patterns; /* over endpoints, for limit/match */
-	char **files; /* all that were read, weir.ini first; owns their names */
+	char **files;          /* all that were read, weir.ini first; owns their names */
+	enum file_look *looks; /* of each of them */
 	size_t n_files;
 };
 

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct section {
@@ -348,26 +350,60 @@ void ini_parse_view(struct view text, const char *file, const struct ini_events 
 	buf_release(&r.line_text);
 }
 
-int ini_slurp(const char *file, struct buf *out)
+/* Waits for the writer of a pipe. 0, or ETIMEDOUT: a reload must come to an end. */
+static int wait_for_more(int fd)
 {
-	int fd = open(file, O_RDONLY | O_CLOEXEC), err = 0;
-	ssize_t got;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-	if (fd < 0)
-		return errno;
-	do {
-		if (!buf_reserve(out, 16384)) {
-			err = ENOMEM;
-			break;
-		}
+	return poll(&p, 1, INI_PATIENCE_MS) == 0 ? ETIMEDOUT : 0;
+}
+
+static int read_all(int fd, struct buf *out)
+{
+	for (;;) {
+		ssize_t got;
+		int err = 0;
+
+		if (!buf_reserve(out, 16384))
+			return ENOMEM;
 		got = read(fd, out->p + out->n, 16384);
+		if (got == 0)
+			return 0;
 		if (got > 0)
 			out->n += (size_t)got;
-		else if (got < 0 && errno != EINTR)
+		else if (errno == EAGAIN)
+			err = wait_for_more(fd);
+		else if (errno != EINTR)
 			err = errno;
 		if (out->n > INI_FILE_MAX)
 			err = EFBIG;
-	} while (got != 0 && !err);
+		if (err)
+			return err;
+	}
+}
+
+static bool same_moment(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+int ini_slurp(const char *file, struct buf *out)
+{
+	/* Of a pipe that nobody writes to, opening would wait for ever. */
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
+	struct stat before, after;
+
+	if (fd < 0)
+		return errno;
+	if (fstat(fd, &before) < 0)
+		err = errno;
+	else
+		err = read_all(fd, out);
+	/* Whoever writes in place was not done. */
+	if (!err && S_ISREG(before.st_mode) && fstat(fd, &after) == 0 &&
+		(before.st_size != after.st_size ||
+			!same_moment(before.st_mtim, after.st_mtim)))
+		err = EBUSY;
 	close(fd);
 	return err;
 }

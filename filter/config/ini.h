@@ -24,6 +24,7 @@
 /* Longest name between [ and ]: inih would cut it here. */
 #define INI_SECTION_MAX 49
 #define INI_FILE_MAX    (4 << 20)
+#define INI_PATIENCE_MS 5000 /* for the next bytes of a pipe */
 
 /* Views are borrowed: valid during the call. */
 struct ini_value {
@@ -45,7 +46,7 @@ void ini_parse_view(struct view text, const char *file, const struct ini_events 
 	void *user, struct mistakes *m);
 
 /* Reads the file into out, which the caller releases. Returns 0 or an errno; EFBIG
- * above INI_FILE_MAX. */
+ * above INI_FILE_MAX, EBUSY when it changed meanwhile. */
 int ini_slurp(const char *file, struct buf *out);
 
 #endif

@@ -322,17 +322,36 @@ static bool keep_file(struct load *l, const char *file)
 {
 	struct config *c = l->config;
 	char **files = realloc(c->files, (c->n_files + 1) * sizeof(*files));
+	enum file_look *looks;
 
-	if (files) {
-		c->files = files;
-		files[c->n_files] = strdup(file);
-	}
-	if (!files || !files[c->n_files]) {
-		l->m->no_memory = true;
-		return false;
-	}
+	if (!files)
+		goto no_memory;
+	c->files = files;
+	looks = realloc(c->looks, (c->n_files + 1) * sizeof(*looks));
+	if (!looks)
+		goto no_memory;
+	c->looks = looks;
+	looks[c->n_files] = FILE_WHOLE;
+	files[c->n_files] = strdup(file);
+	if (!files[c->n_files])
+		goto no_memory;
 	l->file = files[c->n_files++];
 	return true;
+
+no_memory:
+	l->m->no_memory = true;
+	return false;
+}
+
+static enum file_look look_at(struct view text)
+{
+	bool cut = text.n && text.p[text.n - 1] != '\n';
+
+	while (text.n && memchr(" \t\r\n", text.p[0], 4))
+		text = view_skip(text, 1);
+	if (text.n == 0)
+		return FILE_BLANK;
+	return cut ? FILE_CUT : FILE_WHOLE;
 }
 
 static void unreadable(struct load *l, int err)
@@ -346,6 +365,10 @@ static void unreadable(struct load *l, int err)
 		mistake_add(l->m, load_here(l, 0),
 			"the file is too large; a configuration has at most %d bytes",
 			INI_FILE_MAX);
+	else if (err == EBUSY)
+		mistake_add(l->m, load_here(l, 0),
+			"the file was written to while it was read; try again, and write "
+			"it under another name first, then rename it");
 	else
 		mistake_add(l->m, load_here(l, 0), "the file cannot be read (%s); %s",
 			strerror(err), what);
@@ -372,6 +395,7 @@ bool load_file(struct load *l, const char *file, bool is_main)
 		unreadable(l, err);
 		goto out;
 	}
+	l->config->looks[l->config->n_files - 1] = look_at(buf_view(&text));
 	ini_parse_view(buf_view(&text), l->file, &events, l, l->m);
 	end_section(l);
 	if (is_main && l->rules_line)

@@ -52,8 +52,8 @@ static void add_process(struct buf *out, const json_t *process)
 	buf_add_str(out, " ago\n");
 	if (json_is_true(json_object_get(process, "reload_failed")))
 		buf_add_str(out,
-			"The last reload found mistakes (weirctl check shows them): the "
-			"rules before it are in force.\n");
+			"The last reload was not taken (weir's log says why, and weirctl "
+			"check shows mistakes): the rules before it are in force.\n");
 }
 
 static void add_workers(struct buf *out, const json_t *workers)

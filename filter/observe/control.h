@@ -35,7 +35,7 @@ struct control_facts {
 	const char *started_as; /* a few words: "on its own sockets", "by the web server" */
 	int64_t started_us;     /* clock_mono_us() when the process began */
 	int64_t loaded_us;      /* ... when the rules in force were read; 0: at the start */
-	bool reload_failed;     /* the last reload found mistakes */
+	bool reload_failed;     /* the last reload was not taken */
 	size_t n_workers;
 };
 

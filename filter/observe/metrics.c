@@ -96,7 +96,7 @@ static const struct process_row {
 	{ "config_age_seconds", "config_age_seconds",
 		"Seconds since the configuration in force was read." },
 	{ "reload_failed", "config_reload_failed",
-		"1 when the last reload found mistakes and the older rules stayed in "
+		"1 when the last reload was not taken and the older rules stayed in "
 		"force." },
 	{ "resident_bytes", "resident_bytes", "Memory of the process that is in RAM." },
 };

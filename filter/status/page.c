@@ -174,8 +174,10 @@ static void add_state(struct buf *out, const json_t *status)
 			down, json_array_size(workers));
 	if (json_is_true(json_object_get(process, "reload_failed")))
 		buf_add_str(out,
-			"<p class=\"bad\">The last reload found mistakes: the rules before "
-			"it are in force. <code>weirctl check</code> shows them.</p>\n");
+			"<p class=\"bad\">The last reload was not taken: the rules before "
+			"it are in force. weir's log says why, <code>weirctl check</code> "
+			"shows "
+			"mistakes.</p>\n");
 	if (!down && json_array_size(workers))
 		buf_add_str(out,
 			"<p class=\"good\">Serving; limits are counted in the "

@@ -1,6 +1,12 @@
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "config/ini.h"
 
@@ -187,5 +193,57 @@ Test(ini, a_file_is_read_whole_or_not_at_all)
 	buf_release(&text);
 	cr_expect_eq(ini_slurp("/dev/null", &text), 0);
 	cr_expect_eq(text.n, 0);
+	/* A file that opens, and then cannot be read. */
+	cr_expect_eq(ini_slurp("/proc/self/mem", &text), EIO);
 	buf_release(&text);
+}
+
+Test(ini, a_pipe_nobody_writes_to_holds_nobody_up, .timeout = 20)
+{
+	char folder[] = "/tmp/weir-ini-XXXXXX", path[64];
+	struct buf text = { 0 };
+
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/pipe", folder);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	cr_expect_eq(ini_slurp(path, &text), 0);
+	cr_expect_eq(text.n, 0);
+	buf_release(&text);
+	unlink(path);
+	rmdir(folder);
+}
+
+static atomic_bool seen;
+
+static void *keep_writing(void *path)
+{
+	while (!atomic_load(&seen)) {
+		int fd = open(path, O_WRONLY | O_TRUNC);
+
+		for (int i = 0; i < 1000 && !atomic_load(&seen); i++)
+			cr_assert_eq(write(fd, "# a line\n", 9), 9);
+		close(fd);
+	}
+	return NULL;
+}
+
+Test(ini, a_file_that_is_being_written_is_not_taken_for_one, .timeout = 60)
+{
+	char path[] = "/tmp/weir-ini-XXXXXX";
+	pthread_t thread;
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(pthread_create(&thread, NULL, keep_writing, path), 0);
+	while (!atomic_load(&seen)) {
+		struct buf text = { 0 };
+		int err = ini_slurp(path, &text);
+
+		cr_assert(err == 0 || err == EBUSY, "%s", strerror(err));
+		atomic_store(&seen, err == EBUSY);
+		buf_release(&text);
+	}
+	pthread_join(thread, NULL);
+	close(fd);
+	unlink(path);
 }

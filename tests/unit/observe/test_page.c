@@ -126,7 +126,7 @@ Test(page, what_is_wrong_is_said_on_top)
 	     "{\"store\":\"redis (down: late)\",\"store_up\":false}]}",
 		"", &b);
 	expect(&b, "The store does not answer 1 of 2 workers.");
-	expect(&b, "The last reload found mistakes");
+	expect(&b, "The last reload was not taken");
 	expect(&b, "<td class=\"bad\">redis (down: late)</td>");
 	cr_assert_null(strstr(buf_str(&b), "Serving;"));
 	buf_release(&b);
