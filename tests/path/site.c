@@ -1,5 +1,11 @@
 #include "site.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 struct site *site_start(const struct site_spec *spec)
 {
 	static struct site s;
@@ -35,4 +41,52 @@ int site_get(const struct site *s, const char *uri)
 
 	fcgi_answer_release(&a);
 	return status;
+}
+
+const char *endpoints_dir(const struct weir *w)
+{
+	const char *ini = file_read(w->ini), *at = strstr(ini, "endpoints = ");
+
+	if (!at)
+		fail("no endpoints in\n%s", ini);
+	at += strlen("endpoints = ");
+	return text("%.*s", (int)(strcspn(at, "*") - 1), at);
+}
+
+const char *endpoint_file(const struct weir *w, const char *name)
+{
+	return text("%s/%s.ini", endpoints_dir(w), name);
+}
+
+/* The log from there on. */
+static const char *log_from(const struct weir *w, off_t at)
+{
+	static char said[256 * 1024];
+	int fd = open(w->process->log, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : pread(fd, said, sizeof(said) - 1, at);
+
+	said[n > 0 ? n : 0] = '\0';
+	close(fd);
+	return said;
+}
+
+const char *reload(const struct weir *w, const char *words)
+{
+	struct stat before;
+
+	if (stat(w->process->log, &before) < 0)
+		fail("%s: %s", w->process->log, strerror(errno));
+	process_signal(w->process, SIGHUP);
+	if (!WAIT_UNTIL(20000, strstr(log_from(w, before.st_size), words)))
+		fail("not a word of \"%s\" in\n%s", words, log_from(w, before.st_size));
+	return log_from(w, before.st_size);
+}
+
+void file_replace(const char *path, const char *content)
+{
+	const char *fresh = text("%s.new", path);
+
+	file_write(fresh, content);
+	if (rename(fresh, path) < 0)
+		fail("%s: %s", path, strerror(errno));
 }

@@ -34,4 +34,18 @@ struct site *site_start(const struct site_spec *spec);
 /* One request to weir and its answer's status; 0 when there was no whole answer. */
 int site_get(const struct site *s, const char *uri);
 
+/* The folder weir_start() has put the endpoints of w into, and the file of one. */
+const char *endpoints_dir(const struct weir *w);
+const char *endpoint_file(const struct weir *w, const char *name);
+
+/* Signals SIGHUP and waits until words are in the log: what it says from then on. Valid
+ * until the next call. */
+const char *reload(const struct weir *w, const char *words);
+
+/* The same file, under a name that had another: as editors that rename do. */
+void file_replace(const char *path, const char *content);
+
+#define RELOADED     "configuration reloaded"
+#define RELOAD_FAILS "the old one stays in force"
+
 #endif

@@ -25,16 +25,6 @@ static struct weir *counting_to(int count)
 		.endpoints = text(RULE, count) });
 }
 
-/* Where weir_start() has put the endpoint. */
-static const char *endpoint_file(const struct weir *w)
-{
-	const char *ini = file_read(w->ini), *at = strstr(ini, "endpoints = ");
-	const char *glob = at + strlen("endpoints = ");
-
-	cr_assert_not_null(at);
-	return text("%.*sa.ini", (int)(strcspn(glob, "*")), glob);
-}
-
 static int get(const struct weir *w)
 {
 	struct fcgi_request rq = { .uri = "/a" };
@@ -45,19 +35,11 @@ static int get(const struct weir *w)
 	return status;
 }
 
-/* Replaces the endpoint's file, signals, and waits for the line that says how it went. */
-static void reload(struct weir *w, const char *endpoint, const char *line)
+/* Another endpoint's file, and a reload that goes as the words say. */
+static const char *renew(const struct weir *w, const char *endpoint, const char *words)
 {
-	static unsigned n;
-	const char *fresh = test_path(text("fresh-%u", ++n));
-	const char *before = process_log(w->process);
-	size_t seen = strlen(before);
-
-	file_write(fresh, endpoint);
-	cr_assert_eq(rename(fresh, endpoint_file(w)), 0);
-	process_signal(w->process, SIGHUP);
-	cr_assert(WAIT_UNTIL(5000, strstr(process_log(w->process) + seen, line)), "%s",
-		process_log(w->process));
+	file_replace(endpoint_file(w, "a"), endpoint);
+	return reload(w, words);
 }
 
 /* A reload is taken by each worker in its own time. */
@@ -70,12 +52,12 @@ Test(reload, takes_a_new_count_at_once_and_keeps_what_was_consumed)
 	for (int i = 0; i < 3; i++)
 		cr_assert_eq(get(w), 200);
 	cr_assert_eq(get(w), 429);
-	reload(w, text(RULE, 5), "configuration reloaded");
+	renew(w, text(RULE, 5), RELOADED);
 	cr_assert(REACHES(w, 200));
 	/* Four are consumed: one is left, and then none. */
 	cr_assert(WAIT_UNTIL(3000, weir_counter(w, "requests_passed") == 5 || get(w) == 0));
 	cr_assert_eq(get(w), 429);
-	reload(w, text(RULE, 4), "configuration reloaded");
+	renew(w, text(RULE, 4), RELOADED);
 	cr_assert_eq(get(w), 429);
 	cr_assert(weir_counts(w, "requests_passed", 5, 5000));
 }
@@ -83,17 +65,16 @@ Test(reload, takes_a_new_count_at_once_and_keeps_what_was_consumed)
 Test(reload, keeps_the_old_rules_when_the_new_ones_have_mistakes)
 {
 	struct weir *w = counting_to(2);
-	const char *file = endpoint_file(w);
+	const char *file = endpoint_file(w, "a");
 
 	cr_assert_eq(get(w), 200);
-	reload(w,
-		"[endpoint a]\nmatch = GET /a\nbackend = plain\n@RateLimit = count=many\n",
-		"the old one stays in force");
+	renew(w, "[endpoint a]\nmatch = GET /a\nbackend = plain\n@RateLimit = count=many\n",
+		RELOAD_FAILS);
 	cr_assert(process_logs(w->process, text("%s:4", file), 1000), "%s",
 		process_log(w->process));
 	cr_assert_eq(get(w), 200);
 	cr_assert_eq(get(w), 429);
-	reload(w, text(RULE, 3), "configuration reloaded");
+	renew(w, text(RULE, 3), RELOADED);
 	cr_assert(REACHES(w, 200));
 }
 
@@ -106,7 +87,7 @@ Test(reload, names_what_needs_a_restart)
 	file_write(w->ini,
 		text("%.*sworkers = 1%s", (int)(at - ini), ini,
 			at + strlen("workers = 2")));
-	reload(w, text(RULE, 2), "need a restart");
+	renew(w, text(RULE, 2), "need a restart");
 	cr_assert(process_logs(w->process, "options=server.workers", 1000), "%s",
 		process_log(w->process));
 }
@@ -134,7 +115,7 @@ Test(reload, fails_no_request_and_loses_no_count, .timeout = 60)
 	for (size_t i = 0; i < COUNT_OF(threads); i++)
 		pthread_create(&threads[i], NULL, keep_asking, w);
 	for (int i = 0; i < 50; i++)
-		reload(w, text(RULE, 1000 + i % 2), "configuration reloaded");
+		renew(w, text(RULE, 1000 + i % 2), RELOADED);
 	cr_assert(WAIT_UNTIL(20000, weir_counter(w, "requests_refused") > 0));
 	atomic_store(&done, true);
 	for (size_t i = 0; i < COUNT_OF(threads); i++)
