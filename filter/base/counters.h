@@ -21,6 +21,9 @@
 	GAUGE(backend_idle, "Connections to backends that are kept and idle now.")        \
 	GAUGE(backend_addresses_out,                                                      \
 		"Addresses of backends that are left out now because they failed.")       \
+	GAUGE(store_breaker_open,                                                         \
+		"1 while the breaker is open: Redis is not asked, and the fallback "      \
+		"decides.")                                                               \
 	COUNTER(connections, "Connections accepted from web servers.")                    \
 	COUNTER(connections_malformed,                                                    \
 		"Connections closed because what came was not FastCGI.")                  \
@@ -60,6 +63,14 @@
 	COUNTER(store_failures,                                                           \
 		"Replies from Redis that failed, were late or made no sense.")            \
 	COUNTER(store_connects, "Connections made to Redis.")                             \
+	COUNTER(store_damaged,                                                            \
+		"Questions that Redis could not count because a key of theirs holds "     \
+		"something else.")                                                        \
+	COUNTER(store_breaker_failed,                                                     \
+		"Times the breaker opened because Redis failed so often in a row.")       \
+	COUNTER(store_breaker_slowed,                                                     \
+		"Times it opened because more than half of the answers were slow.")       \
+	COUNTER(store_probes, "Times one worker tried whether Redis is back.")            \
 	COUNTER(store_evictions,                                                          \
 		"Entries dropped from a full memory table before their time.")            \
 	COUNTER(backend_answers, "Answers that came whole from a backend.")               \

@@ -156,6 +156,9 @@ struct config {
 		char *username, *password; /* NULL when not given */
 		unsigned db;
 		int64_t timeout_ms;
+		uint64_t breaker_failures; /* in a row that open the breaker; 0: none do */
+		int64_t breaker_slow_ms;   /* answers above are slow; 0: half of timeout */
+		int64_t breaker_pause_ms;  /* between two probes */
 		char *prefix;
 		uint64_t memory; /* most bytes of the memory store or fallback table */
 	} store;

@@ -125,6 +125,17 @@ const struct option options[] = {
 	  "Redis: redis://[user:password@]host[:port][/db] or unix:///path[?db=N]." },
 	{ "store", "timeout", CONFIG(store.timeout_ms), KIND(ms, 1, MINUTE), "50ms", RELOAD,
 	  "Longest wait for an answer from Redis before the fallback decides." },
+	{ "store", "breaker_failures", CONFIG(store.breaker_failures), KIND(number, 0, 1000),
+	  "5", RELOAD,
+	  "Failures in a row, over all workers, after which the fallback decides at once and "
+	  "Redis is only probed. So it is when more than half of the answers of a second were "
+	  "slow. 0 for never." },
+	{ "store", "breaker_slow", CONFIG(store.breaker_slow_ms), KIND(ms, 0, MINUTE), "0",
+	  RELOAD,
+	  "Answers that take longer are slow; 0 for half of timeout." },
+	{ "store", "breaker_pause", CONFIG(store.breaker_pause_ms), KIND(ms, 10, MINUTE),
+	  "500ms", RELOAD,
+	  "From one probe to the next. One that is answered well puts Redis back in charge." },
 	{ "store", "prefix", CONFIG(store.prefix), KIND(name, 1, 64), "rate", RELOAD,
 	  "First part of every key in Redis." },
 	{ "store", "memory", CONFIG(store.memory), KIND(size, MIB, 64 * GIB), "64M", RESTART,

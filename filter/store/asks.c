@@ -37,6 +37,15 @@ int64_t asks_oldest_us(const struct asks *l)
 	return oldest_us;
 }
 
+uint64_t asks_until(const struct asks *l, int64_t at_us)
+{
+	uint64_t n = 0;
+
+	for (const struct ask *a = l->head; a; a = a->next)
+		n += a->asked_us <= at_us;
+	return n;
+}
+
 void asks_release(struct asks *l)
 {
 	struct ask *a;
@@ -53,8 +62,7 @@ struct ask *ask_new(struct take *t, int64_t now_us)
 		return NULL;
 	a->asked_us = now_us;
 	a->take = t;
-	if (t)
-		t->link = &a->take;
+	t->link = &a->take;
 	return a;
 }
 

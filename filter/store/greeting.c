@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "store/script.h"
+#include "store/store.h"
 
 static void put_request(struct buf *b, size_t argc, const struct view *argv)
 {
@@ -27,6 +28,26 @@ static void put_auth(struct buf *b, const struct config *c)
 		put_request(b, 2, (struct view[]){ VIEW("AUTH"), password });
 }
 
+/* The whole script: a flush of the script cache must not look like a fault. */
+static void put_try(struct buf *b, const struct config *c)
+{
+	static const struct rate rate = {
+		.algorithm = RATE_FIXED_WINDOW,
+		.count = 1000000000,
+		.window_us = 1000000,
+		.burst = 1000000000,
+	};
+	struct take_tier tier = { .rate = &rate, .cost = 1 };
+	struct buf key = { 0 };
+
+	buf_addf(&key, "%s:probe", c->store.prefix ? c->store.prefix : "rate");
+	b->failed |= !buf_ok(&key);
+	tier.key = buf_view(&key);
+	if (buf_ok(b))
+		script_put_take(b, SCRIPT_WHOLE, &tier, 1, SCRIPT_REDIS_TIME);
+	buf_release(&key);
+}
+
 void greeting_put(struct buf *b, const struct config *c, enum greeting_step step)
 {
 	char number[16];
@@ -43,6 +64,7 @@ void greeting_put(struct buf *b, const struct config *c, enum greeting_step step
 		put_request(b, 2, (struct view[]){ VIEW("INFO"), VIEW("server") });
 		break;
 	case GREETING_LOAD: script_put_load(b); break;
+	case GREETING_TRY: put_try(b, c); break;
 	default: break;
 	}
 }
@@ -108,6 +130,20 @@ static bool check_load(const redisReply *reply, char *why, size_t why_cap)
 	return refuse("SCRIPT LOAD", reply, why, why_cap);
 }
 
+/* That somebody else uses the key shows that Redis answers; questions will show more. */
+static bool check_try(const redisReply *reply, char *why, size_t why_cap)
+{
+	struct rate_view view;
+	bool admitted;
+
+	if (script_parse(reply, 1, &admitted, &view) ||
+		(reply->type == REDIS_REPLY_ERROR &&
+			view_starts(
+				view_of(reply->str, reply->len), VIEW("BADSTATE key "))))
+		return true;
+	return refuse("it cannot count", reply, why, why_cap);
+}
+
 bool greeting_check(
 	enum greeting_step step, const redisReply *reply, char *why, size_t why_cap)
 {
@@ -115,6 +151,7 @@ bool greeting_check(
 	case GREETING_AUTH: return is_ok(reply) || refuse_auth(reply, why, why_cap);
 	case GREETING_SELECT: return is_ok(reply) || refuse("SELECT", reply, why, why_cap);
 	case GREETING_INFO: return check_info(reply, why, why_cap);
-	default: return check_load(reply, why, why_cap);
+	case GREETING_LOAD: return check_load(reply, why, why_cap);
+	default: return check_try(reply, why, why_cap);
 	}
 }

@@ -2,7 +2,9 @@
  * store/greeting.h - what is said to Redis before the first question.
  *
  * AUTH (with a password), SELECT (but for database 0), INFO (to refuse cluster nodes),
- * SCRIPT LOAD. Pure: requests into a buffer, replies into a sentence.
+ * SCRIPT LOAD, and a try: a count in the key PREFIX:probe, which stands for nobody and
+ * lives for two seconds. One that is read-only, full, still loading or out of disk
+ * refuses that, before a question has been put to it. Pure: requests into a buffer, replies into a sentence.
  */
 #ifndef WEIR_STORE_GREETING_H
 #define WEIR_STORE_GREETING_H
@@ -16,6 +18,7 @@ enum greeting_step {
 	GREETING_SELECT,
 	GREETING_INFO,
 	GREETING_LOAD,
+	GREETING_TRY,
 	GREETING_STEPS
 };
 

@@ -2,59 +2,34 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/un.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
 #include "store/asks.h"
-#include "store/greeting.h"
+#include "store/link.h"
 #include "store/script.h"
-#include "store/wire.h"
-
-enum redis_status {
-	REDIS_WAITING,  /* until retry_us, when the next attempt begins */
-	REDIS_LOOKUP,   /* until the host name has addresses */
-	REDIS_GREETING, /* connecting, until all of the greeting is answered */
-	REDIS_READY,    /* commands are answered as they come */
-	REDIS_CLOSED,   /* until the loop has let go of timer and look-up */
-};
 
 struct redis {
-	uv_loop_t *loop;
 	const struct config *config;
+	struct health *health;
 	const struct redis_events *events;
 	void *owner;
 
-	enum redis_status status;
-	bool down;                /* nobody waits for it */
-	bool logged_down;         /* until a question is answered again */
-	bool greeted;             /* the greeting's last answer was right */
-	bool loading;             /* SCRIPT LOAD is on the wire */
-	char why[WIRE_FAULT_MAX]; /* of the last failure */
-	char where[300];          /* for logs */
-	char state[WIRE_FAULT_MAX + 32];
-
-	struct wire *wire;
+	struct link *link;
 	struct asks waiting; /* for the first connection */
 	struct asks sent;    /* on the wire, in the order of the replies */
 	struct asks ended;   /* to be given back to the owner */
 	bool giving_back;
 	struct buf request; /* reused */
+	char state[600];
 
 	uv_timer_t timer;
 	int64_t armed_us; /* when it fires; INT64_MAX: never */
-	int64_t attempt_us, connect_by_us, retry_us;
-
-	uv_getaddrinfo_t lookup;
-	bool looking_up;
-	struct addrinfo *found, *next_address;
-	bool timer_alive;
+	bool closing, link_alive, timer_alive;
 };
 
-static void settle(struct redis *r);
-
-/* To the owner by and by: from settle(), so never from within a call of his. */
+/* To the owner by and by: from on_woken(), so never from within a call of his. */
 static void end(struct redis *r, struct ask *a, bool counted)
 {
 	a->counted = counted;
@@ -106,7 +81,7 @@ static void wake_by(struct redis *r, int64_t at_us)
 {
 	int64_t left_us = at_us - clock_mono_us();
 
-	if (at_us >= r->armed_us || r->status == REDIS_CLOSED)
+	if (at_us >= r->armed_us || r->closing)
 		return;
 	r->armed_us = at_us;
 	uv_timer_start(&r->timer, on_timer,
@@ -122,72 +97,22 @@ static int64_t deadline_us(const struct redis *r, const struct asks *l)
 }
 
 /*
- * Sending
+ * Questions
  */
-
-/* Puts r->request on the wire. */
-static bool send_ask(struct redis *r, struct ask *a)
-{
-	if (!buf_ok(&r->request))
-		wire_fail(r->wire, "out of memory");
-	if (!wire_send(r->wire, buf_view(&r->request), a))
-		return false;
-	asks_push(&r->sent, a);
-	return true;
-}
 
 static void send_take(struct redis *r, struct ask *a)
 {
+	if (!a->sent_us)
+		a->sent_us = clock_mono_us();
 	buf_reset(&r->request);
 	script_put_take(&r->request, a->replayed ? SCRIPT_WHOLE : SCRIPT_BY_SHA,
 		a->take->tiers, a->take->n_tiers, SCRIPT_REDIS_TIME);
-	if (!send_ask(r, a))
+	if (!buf_ok(&r->request))
+		link_fail(r->link, "out of memory");
+	if (link_send(r->link, buf_view(&r->request), a))
+		asks_push(&r->sent, a);
+	else
 		end(r, a, false);
-}
-
-static void send_step(struct redis *r, enum greeting_step step)
-{
-	struct ask *a;
-
-	buf_reset(&r->request);
-	greeting_put(&r->request, r->config, step);
-	if (r->request.n == 0 && buf_ok(&r->request))
-		return;
-	a = ask_new(NULL, clock_mono_us());
-	if (!a) {
-		wire_fail(r->wire, "out of memory");
-		return;
-	}
-	a->greeting = true;
-	a->step = step;
-	if (!send_ask(r, a))
-		ask_free(a);
-	else if (step == GREETING_LOAD)
-		r->loading = true;
-}
-
-static void greet(struct redis *r)
-{
-	r->greeted = false;
-	r->loading = false;
-	for (unsigned step = 0; step < GREETING_STEPS; step++)
-		send_step(r, step);
-}
-
-/*
- * Replies
- */
-
-static void read_step(struct redis *r, enum greeting_step step, const redisReply *reply)
-{
-	char why[WIRE_FAULT_MAX];
-
-	if (!greeting_check(step, reply, why, sizeof(why))) {
-		wire_fail(r->wire, why);
-	} else if (step == GREETING_LOAD) {
-		r->greeted = true;
-		r->loading = false;
-	}
 }
 
 /* The script cache was flushed: nothing was counted. The text itself is sent, which
@@ -195,53 +120,65 @@ static void read_step(struct redis *r, enum greeting_step step, const redisReply
  * drop what came by EVAL alone. */
 static void replay(struct redis *r, struct ask *a)
 {
-	if (!r->loading)
-		send_step(r, GREETING_LOAD);
+	link_load_script(r->link);
 	a->replayed = true;
 	send_take(r, a);
 	wake_by(r, a->asked_us + timeout_us(r));
 }
 
-static bool is_noscript(const redisReply *reply)
+/*
+ * Replies
+ */
+
+static bool is_error(const redisReply *reply, struct view code)
 {
 	return reply->type == REDIS_REPLY_ERROR &&
-		view_starts(view_of(reply->str, reply->len), VIEW("NOSCRIPT"));
+		view_starts(view_of(reply->str, reply->len), code);
 }
 
-/* A Redis that greets well and then fails at each question (out of memory, read-only)
- * is not up, or the log would say so twice a second. */
-static void log_up(struct redis *r)
+static void answered(struct redis *r, struct ask *a)
 {
-	if (r->logged_down)
-		log_notice("redis is up", LOG_STR("redis", r->where));
-	r->logged_down = false;
+	health_answered(r->health, r->config, clock_mono_us() - a->sent_us);
+	end(r, a, true);
+}
+
+/* Whoever has put something else there has to take it away. */
+static void cannot_count(struct redis *r, struct ask *a, const redisReply *reply)
+{
+	static struct log_gate gate;
+	uint64_t missed;
+
+	count_one(COUNT_store_damaged);
+	if (log_gate_open(&gate, clock_mono_us(), &missed))
+		log_warn("a count in redis is damaged",
+			LOG_STR("redis", link_where(r->link)),
+			LOG_VIEW("reason", view_of(reply->str, reply->len)),
+			LOG_INT("suppressed", missed));
+	end(r, a, false);
 }
 
 static void read_take(struct redis *r, struct ask *a, const redisReply *reply)
 {
 	struct take *t = a->take;
 
-	if (is_noscript(reply) && !a->replayed) {
+	if (is_error(reply, VIEW("NOSCRIPT")) && !a->replayed) {
 		if (t)
 			replay(r, a);
 		else
 			ask_free(a);
-		return;
-	}
-	if (reply->type == REDIS_REPLY_ERROR) {
-		wire_fail(r->wire, reply->str);
+	} else if (is_error(reply, VIEW("BADSTATE key "))) {
+		cannot_count(r, a, reply);
+	} else if (reply->type == REDIS_REPLY_ERROR) {
+		link_fail(r->link, reply->str);
 		end(r, a, false);
-		return;
+	} else if (!t || script_parse(reply, t->n_tiers, &t->admitted, t->views)) {
+		/* That of a cancelled question cannot be checked: how many tiers it had is
+		 * gone with it. It was charged, which is right: it had been asked. */
+		answered(r, a);
+	} else {
+		link_fail(r->link, "EVALSHA: not the reply to it");
+		end(r, a, false);
 	}
-	/* That of a cancelled question cannot be checked: how many tiers it had is gone
-	 * with it. It was charged, which is right: it had been asked. */
-	if (!t || script_parse(reply, t->n_tiers, &t->admitted, t->views)) {
-		log_up(r);
-		end(r, a, true);
-		return;
-	}
-	wire_fail(r->wire, "EVALSHA: not the reply to it");
-	end(r, a, false);
 }
 
 static void on_reply(void *owner, void *tag, const redisReply *reply)
@@ -250,52 +187,22 @@ static void on_reply(void *owner, void *tag, const redisReply *reply)
 	struct ask *a = r->sent.head;
 
 	if (a != tag) {
-		wire_fail(r->wire, "replies out of order");
+		link_fail(r->link, "replies out of order");
 		return;
 	}
 	asks_pop(&r->sent);
-	if (!a->greeting) {
-		read_take(r, a, reply);
-	} else {
-		read_step(r, a->step, reply);
-		ask_free(a);
-	}
+	read_take(r, a, reply);
 }
-
-static void on_woken(void *owner)
-{
-	settle(owner);
-}
-
-static const struct wire_events wire_events = { .reply = on_reply, .woken = on_woken };
 
 /*
- * Up and down
+ * What becomes of the link
  */
 
-static void set_why(struct redis *r, const char *why)
+static void on_ready(void *owner)
 {
-	snprintf(r->why, sizeof(r->why), "%s", why);
-}
-
-/* From now on nobody waits, until the connection is ready. */
-static void say_down(struct redis *r)
-{
-	end_all(r, &r->waiting);
-	r->down = true;
-	if (!r->logged_down)
-		log_warn("redis is down", LOG_STR("redis", r->where),
-			LOG_STR("reason", r->why));
-	r->logged_down = true;
-}
-
-static void say_up(struct redis *r)
-{
+	struct redis *r = owner;
 	struct ask *a;
 
-	r->status = REDIS_READY;
-	count_one(COUNT_store_connects);
-	r->down = false;
 	while ((a = asks_pop(&r->waiting))) {
 		if (a->take)
 			send_take(r, a);
@@ -304,154 +211,49 @@ static void say_up(struct redis *r)
 	}
 }
 
-static void hang_up(struct redis *r)
+static void on_lost(void *owner)
 {
-	wire_close(r->wire);
-	r->wire = NULL;
+	struct redis *r = owner;
+
 	end_all(r, &r->sent);
 }
 
-static void forget_addresses(struct redis *r)
+static void on_down(void *owner)
 {
-	uv_freeaddrinfo(r->found);
-	r->found = r->next_address = NULL;
+	struct redis *r = owner;
+
+	end_all(r, &r->waiting);
 }
 
-/* One failed attempt, or one connection lost. */
-static void fail(struct redis *r)
+static void on_woken(void *owner)
 {
-	count_one(COUNT_store_failures);
-	say_down(r);
-	hang_up(r);
-	forget_addresses(r);
-	r->status = REDIS_WAITING;
-	r->retry_us = r->attempt_us + REDIS_RETRY_MS * US_PER_MS;
-	wake_by(r, r->retry_us);
+	give_back(owner);
 }
 
-static void call(struct redis *r, const struct sockaddr *to)
+static void free_when_unused(struct redis *r)
 {
-	char why[WIRE_FAULT_MAX];
-
-	r->status = REDIS_GREETING;
-	r->wire = wire_open(r->loop, to, &wire_events, r, why);
-	if (!r->wire) {
-		set_why(r, why);
+	if (r->link_alive || r->timer_alive)
 		return;
-	}
-	greet(r);
-	wake_by(r, wire_fault(r->wire) ? 0 : r->connect_by_us);
+	r->events->closed(r->owner);
+	free(r);
 }
 
-/* Calls one address after the other until one does not fail at once. */
-static void call_next(struct redis *r)
+static void on_link_closed(void *owner)
 {
-	while (!r->wire && r->next_address) {
-		const struct sockaddr *to = r->next_address->ai_addr;
+	struct redis *r = owner;
 
-		r->next_address = r->next_address->ai_next;
-		call(r, to);
-	}
-	if (!r->wire)
-		fail(r);
+	r->link_alive = false;
+	free_when_unused(r);
 }
 
-static void set_connect_by(struct redis *r)
-{
-	int64_t ms = r->config->store.timeout_ms;
-
-	if (ms < REDIS_CONNECT_LEAST_MS)
-		ms = REDIS_CONNECT_LEAST_MS;
-	r->connect_by_us = clock_mono_us() + ms * US_PER_MS;
-}
-
-static void on_lookup(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
-{
-	struct redis *r = req->data;
-	r->looking_up = false;
-	if (r->status == REDIS_CLOSED) {
-		uv_freeaddrinfo(found);
-		if (!r->timer_alive) {
-			r->events->closed(r->owner);
-			free(r);
-		}
-		return;
-	}
-	if (status < 0) {
-		snprintf(r->why, sizeof(r->why), "no address for \"%s\": %s",
-			r->config->store.host, uv_strerror(status));
-		fail(r);
-	} else {
-		r->found = r->next_address = found;
-		set_why(r, "no address");
-		set_connect_by(r);
-		call_next(r);
-	}
-	settle(r);
-}
-
-/* A look-up has no time limit but the resolver's; it holds up nobody but itself. */
-static void look_up(struct redis *r)
-{
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	char port[16];
-	int err;
-
-	snprintf(port, sizeof(port), "%u", r->config->store.port);
-	r->status = REDIS_LOOKUP;
-	r->lookup.data = r;
-	err = uv_getaddrinfo(
-		r->loop, &r->lookup, on_lookup, r->config->store.host, port, &hints);
-	if (err) {
-		set_why(r, uv_strerror(err));
-		fail(r);
-	} else {
-		r->looking_up = true;
-	}
-}
-
-static void attempt(struct redis *r)
-{
-	r->attempt_us = clock_mono_us();
-	if (r->config->store.host) {
-		look_up(r);
-		return;
-	}
-	set_connect_by(r);
-	call(r, (const struct sockaddr *)&r->config->store.addr.ss);
-	if (!r->wire)
-		fail(r);
-}
-
-/* Redis closes connections that are idle for its "timeout", and when it ends. Nothing
- * is lost, so this is like the start: questions may wait for the new connection. */
-static bool may_call_again(const struct redis *r)
-{
-	return r->status == REDIS_READY && wire_left_idle(r->wire) &&
-		clock_mono_us() >= r->attempt_us + REDIS_RETRY_MS * US_PER_MS;
-}
-
-/* Draws the consequences of what has happened; all that could be in its way (hiredis,
- * the owner) has returned. */
-static void settle(struct redis *r)
-{
-	if (r->status == REDIS_GREETING && r->greeted && !wire_fault(r->wire))
-		say_up(r);
-	if (r->wire && wire_fault(r->wire)) {
-		set_why(r, wire_fault(r->wire));
-		if (r->status == REDIS_GREETING && r->next_address) {
-			hang_up(r);
-			call_next(r);
-		} else if (may_call_again(r)) {
-			hang_up(r);
-			forget_addresses(r);
-			attempt(r);
-		} else {
-			fail(r);
-		}
-	}
-	give_back(r);
-}
+static const struct link_events link_events = {
+	.ready = on_ready,
+	.reply = on_reply,
+	.lost = on_lost,
+	.down = on_down,
+	.woken = on_woken,
+	.closed = on_link_closed,
+};
 
 /*
  * Time passes
@@ -459,27 +261,32 @@ static void settle(struct redis *r)
 
 static void expire_waiting(struct redis *r, int64_t now_us)
 {
+	char why[WIRE_FAULT_MAX];
+
 	if (deadline_us(r, &r->waiting) > now_us)
 		return;
-	snprintf(r->why, sizeof(r->why), "not connected within %lld ms",
+	snprintf(why, sizeof(why), "not connected within %lld ms",
 		(long long)r->config->store.timeout_ms);
-	say_down(r);
+	link_give_up(r->link, why);
 }
 
 static void expire_sent(struct redis *r, int64_t now_us)
 {
 	char why[WIRE_FAULT_MAX];
+	uint64_t n;
 
-	if (deadline_us(r, &r->sent) > now_us)
+	if (deadline_us(r, &r->sent) > now_us || !link_is_ready(r->link))
 		return;
 	/* Timers run before sockets: when it was the loop that was late, the answers
 	 * are there. */
-	wire_read(r->wire);
-	if (deadline_us(r, &r->sent) > now_us)
+	link_read(r->link);
+	n = asks_until(&r->sent, now_us - timeout_us(r));
+	if (n == 0)
 		return;
+	health_missed(r->health, r->config, n);
 	snprintf(why, sizeof(why), "no answer within %lld ms",
 		(long long)r->config->store.timeout_ms);
-	wire_fail(r->wire, why);
+	link_fail(r->link, why);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -488,33 +295,25 @@ static void on_timer(uv_timer_t *timer)
 	int64_t now_us = clock_mono_us();
 
 	r->armed_us = INT64_MAX;
-	if (r->status == REDIS_WAITING && now_us >= r->retry_us)
-		attempt(r);
-	if (r->status == REDIS_GREETING && now_us >= r->connect_by_us) {
-		wire_fail(r->wire, "connecting takes too long");
-		r->next_address = NULL;
-	}
 	expire_waiting(r, now_us);
-	if (r->status == REDIS_READY)
-		expire_sent(r, now_us);
-	settle(r);
-
+	expire_sent(r, now_us);
 	wake_by(r, deadline_us(r, &r->waiting));
-	if (r->status == REDIS_WAITING)
-		wake_by(r, r->retry_us);
-	if (r->status == REDIS_GREETING)
-		wake_by(r, r->connect_by_us);
-	if (r->status == REDIS_READY)
-		wake_by(r, deadline_us(r, &r->sent));
+	wake_by(r, deadline_us(r, &r->sent));
+	give_back(r);
 }
 
 /*
  * For the owner
  */
 
-bool redis_asks(const struct redis *r)
+bool redis_asks(struct redis *r)
 {
-	return r->status != REDIS_CLOSED && !r->down && !(r->wire && wire_fault(r->wire));
+	if (r->closing)
+		return false;
+	if (health_asks(r->health))
+		return link_is_hopeful(r->link);
+	link_poke(r->link);
+	return false;
 }
 
 bool redis_take(struct redis *r, struct take *t)
@@ -526,51 +325,37 @@ bool redis_take(struct redis *r, struct take *t)
 	a = ask_new(t, clock_mono_us());
 	if (!a)
 		return false;
-	if (r->status == REDIS_READY)
+	if (link_is_ready(r->link))
 		send_take(r, a);
 	else
 		asks_push(&r->waiting, a);
-	wake_by(r, r->wire && wire_fault(r->wire) ? 0 : a->asked_us + timeout_us(r));
+	wake_by(r, a->asked_us + timeout_us(r));
 	return true;
 }
 
-static void write_where(struct redis *r)
-{
-	const struct net_addr *to = &r->config->store.addr;
-	const struct sockaddr *sa = (const struct sockaddr *)&to->ss;
-	char host[INET6_ADDRSTRLEN] = "";
-
-	if (r->config->store.host)
-		snprintf(r->where, sizeof(r->where), "%s:%u", r->config->store.host,
-			r->config->store.port);
-	else if (sa->sa_family == AF_UNIX)
-		snprintf(r->where, sizeof(r->where), "%s",
-			((const struct sockaddr_un *)sa)->sun_path);
-	else if (uv_ip_name(sa, host, sizeof(host)) == 0)
-		snprintf(r->where, sizeof(r->where),
-			sa->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
-			net_addr_port(to));
-}
-
-struct redis *redis_new(uv_loop_t *loop, const struct config *c,
+struct redis *redis_new(uv_loop_t *loop, const struct config *c, struct health *health,
 	const struct redis_events *events, void *owner)
 {
 	struct redis *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
-	r->loop = loop;
 	r->config = c;
+	r->health = health;
 	r->events = events;
 	r->owner = owner;
 	r->armed_us = INT64_MAX;
 	asks_init(&r->waiting);
 	asks_init(&r->sent);
 	asks_init(&r->ended);
+	r->link = link_new(loop, c, health, &link_events, r);
+	if (!r->link) {
+		free(r);
+		return NULL;
+	}
+	r->link_alive = true;
 	uv_timer_init(loop, &r->timer);
 	r->timer_alive = true;
-	write_where(r);
-	attempt(r);
 	return r;
 }
 
@@ -579,38 +364,39 @@ static void on_timer_closed(uv_handle_t *handle)
 	struct redis *r = CONTAINER_OF((uv_timer_t *)handle, struct redis, timer);
 
 	r->timer_alive = false;
-	if (r->looking_up)
-		return;
-	r->events->closed(r->owner);
-	free(r);
+	free_when_unused(r);
 }
 
 void redis_reload(struct redis *r, const struct config *c)
 {
 	r->config = c;
+	link_reload(r->link, c);
 }
 
 void redis_close(struct redis *r)
 {
-	if (r->status == REDIS_CLOSED)
+	if (r->closing)
 		return;
-	r->status = REDIS_CLOSED;
-	hang_up(r);
+	r->closing = true;
+	link_close(r->link);
+	asks_release(&r->sent);
 	asks_release(&r->ended);
 	asks_release(&r->waiting);
-	forget_addresses(r);
 	buf_release(&r->request);
-	if (r->looking_up)
-		uv_cancel((uv_req_t *)&r->lookup);
 	uv_close((uv_handle_t *)&r->timer, on_timer_closed);
 }
 
 const char *redis_state(struct redis *r)
 {
-	if (r->down)
-		snprintf(r->state, sizeof(r->state), "redis (down: %s)", r->why);
+	char why[512];
+
+	health_why(r->health, why, sizeof(why));
+	if (!*why && link_why(r->link))
+		snprintf(why, sizeof(why), "%s", link_why(r->link));
+	if (*why)
+		snprintf(r->state, sizeof(r->state), "redis (down: %s)", why);
 	else
 		snprintf(r->state, sizeof(r->state), "redis%s",
-			r->status == REDIS_READY ? "" : " (connecting)");
+			link_is_ready(r->link) ? "" : " (connecting)");
 	return r->state;
 }

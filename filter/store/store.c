@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "store/denied.h"
+#include "store/health.h"
 #include "store/memory.h"
 #include "store/redis.h"
 
@@ -14,7 +15,8 @@
 struct store_shared {
 	struct memory *table;
 	struct denied *denied;
-	pthread_mutex_t lock; /* guards total, and that it is charged with the tiers */
+	struct health *health; /* of Redis */
+	pthread_mutex_t lock;  /* guards total, and that it is charged with the tiers */
 	struct rate_state total;
 	struct rate total_rate; /* fixed */
 };
@@ -33,9 +35,10 @@ struct store_shared *store_shared_new(const struct config *c)
 		return NULL;
 	s->table = memory_new(c->store.memory);
 	s->denied = denied_new();
+	s->health = health_new();
 	s->total_rate = c->fallback.rate;
 	pthread_mutex_init(&s->lock, NULL);
-	if (!s->table || !s->denied) {
+	if (!s->table || !s->denied || !s->health) {
 		store_shared_free(s);
 		return NULL;
 	}
@@ -48,6 +51,7 @@ void store_shared_free(struct store_shared *s)
 		return;
 	memory_free(s->table);
 	denied_free(s->denied);
+	health_free(s->health);
 	rate_state_release(&s->total, s->total_rate.algorithm);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -283,7 +287,7 @@ struct store *store_new(uv_loop_t *loop, struct config *c, struct store_shared *
 	s->shared = shared;
 	s->config = config_ref(c);
 	if (c->store.type == STORE_REDIS) {
-		s->redis = redis_new(loop, c, &redis_events, s);
+		s->redis = redis_new(loop, c, shared->health, &redis_events, s);
 		if (!s->redis) {
 			on_closed(s);
 			return NULL;
@@ -332,9 +336,6 @@ static void take_redis(struct store *s, struct take *t)
 		on_answered(s, t, false);
 }
 
-/* The breaker that all workers share belongs between these two lines of thought: is
- * Redis to be asked at all, and if not, what does policy say. For now each worker
- * knows for itself, from its own connection. */
 void store_take(struct store *s, struct take *t)
 {
 	t->by = DECIDED_BY_NONE;

@@ -4,7 +4,8 @@
  *
  * It reads commands and answers each by the first rule that fits; what no rule fits is
  * answered well: AUTH and SELECT with OK, INFO as a single node, SCRIPT LOAD with the
- * SHA-1 it was given at the start, EVALSHA and EVAL with the reply it was given.
+ * SHA-1 it was given at the start, EVALSHA and EVAL with the reply it was given. An EVAL
+ * that counts in rate:probe, as greetings and probes do, is called PROBE.
  */
 #ifndef WEIR_TESTS_FAKE_REDIS_H
 #define WEIR_TESTS_FAKE_REDIS_H

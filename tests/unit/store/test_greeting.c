@@ -83,6 +83,14 @@ static const struct {
 		"SCRIPT LOAD: what came is not the reply to it" },
 	{ GREETING_LOAD, REDIS_REPLY_ERROR, "LOADING Redis is loading",
 		"SCRIPT LOAD: LOADING Redis is loading" },
+	{ GREETING_TRY, REDIS_REPLY_ERROR, "READONLY You can't write",
+		"it cannot count: READONLY You can't write" },
+	{ GREETING_TRY, REDIS_REPLY_ERROR, "MISCONF Errors writing to the AOF file",
+		"it cannot count: MISCONF Errors writing to the AOF file" },
+	{ GREETING_TRY, REDIS_REPLY_ERROR, "BADSTATE key rate:probe holds something",
+		NULL },
+	{ GREETING_TRY, REDIS_REPLY_STATUS, "OK",
+		"it cannot count: what came is not the reply to it" },
 };
 
 static bool check(enum greeting_step step, int type, const char *text, char why[160])
