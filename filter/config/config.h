@@ -51,6 +51,11 @@ enum file_look {
 
 #define BACKEND_ADDRS_MAX 64
 
+/* env.NAME = value */
+struct variable {
+	char *name, *value;
+};
+
 /* [backend NAME] */
 struct backend {
 	char *name;
@@ -61,6 +66,8 @@ struct backend {
 	char *root;   /* CGI: directory the programs live under, absolute */
 	char *prefix; /* CGI: leading part of the path that stands for root, or "" */
 	char *path;   /* CGI: PATH in the environment of the programs */
+	struct variable *env; /* more variables for programs, parameters for FastCGI */
+	size_t n_env;         /* none of a name that weir or the web server sets */
 	int64_t connect_timeout_ms;
 	int64_t first_byte_timeout_ms; /* from the request sent to the answer's first byte */
 	int64_t idle_timeout_ms; /* between two pieces of the answer, or of our sending */

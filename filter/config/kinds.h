@@ -37,6 +37,8 @@ extern const struct option_kind kind_text, kind_name, kind_path, kind_prefix, ki
 extern const struct option_kind kind_users, kind_header, kind_directory;
 /* kinds_reply.c */
 extern const struct option_kind kind_sentence, kind_localized, kind_media_type;
+/* kinds_variable.c */
+extern const struct option_kind kind_variables;
 /* kinds_net.c */
 extern const struct option_kind kind_control, kind_addresses, kind_networks, kind_redis;
 

@@ -236,6 +236,12 @@ const struct option options[] = {
 	{ "backend", "path", BACKEND(path), KIND(text, 0, 0), "/usr/local/bin:/usr/bin:/bin",
 	  RELOAD | OPT_NAMED | OPT_FOR_CGI,
 	  "PATH in the environment of CGI programs." },
+	{ "backend", "env.NAME", BACKEND(env), &kind_variables,
+	  offsetof(struct backend, n_env), NULL, 0, 0, NULL,
+	  RELOAD | OPT_NAMED | OPT_REPEATS | OPT_SUFFIX,
+	  "A variable for CGI programs, and a parameter with each request for FastCGI "
+	  "applications, in place of the web server's: env.GIT_PROJECT_ROOT = /srv/git. Not "
+	  "those that describe the request." },
 	{ "backend", "connect_timeout", BACKEND(connect_timeout_ms), KIND(ms, 1, HOUR), "3s",
 	  RELOAD | OPT_NAMED,
 	  "Longest wait for a connection, for each address." },
@@ -374,6 +380,14 @@ static size_t distance(struct view a, struct view b)
 	return row[b.n];
 }
 
+/* "env", where it is "env.NAME". */
+static bool is_without_word(const char *known, struct view name)
+{
+	struct view fixed = fixed_part(view_str(known));
+
+	return view_eq(name, view_of(fixed.p, fixed.n - 1));
+}
+
 void option_suggest(struct view section, struct view name, struct buf *why)
 {
 	const char *nearest = NULL, *comma = "";
@@ -385,6 +399,8 @@ void option_suggest(struct view section, struct view name, struct buf *why)
 		if (!view_eq(section, view_str(options[i].section)))
 			continue;
 		d = distance(name, view_str(options[i].name));
+		if (options[i].flags & OPT_SUFFIX && is_without_word(options[i].name, name))
+			d = 0;
 		if (d < least) {
 			least = d;
 			nearest = options[i].name;

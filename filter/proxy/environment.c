@@ -150,8 +150,12 @@ static void put_fields(struct buf *text, const struct request *rq)
 	free(fields);
 }
 
+/* Set by weir or the operator, whatever the web server says. */
 static bool is_extra(const struct environment_input *in, struct view name)
 {
+	for (size_t i = 0; i < in->n_env; i++)
+		if (view_eq(view_str(in->env[i].name), name))
+			return true;
 	for (size_t i = 0; i < in->n_extra; i++)
 		if (view_eq(in->extra[i].name, name))
 			return true;
@@ -220,6 +224,8 @@ static void put_own(struct buf *text, const struct environment_input *in)
 			text->failed = true;
 		buf_release(&length);
 	}
+	for (size_t i = 0; i < in->n_env; i++)
+		put_str(text, in->env[i].name, view_str(in->env[i].value));
 	for (size_t i = 0; i < in->n_extra; i++)
 		put(text, in->extra[i].name, in->extra[i].value);
 }

@@ -3,12 +3,14 @@
  *
  * It is built from an allow-list: what a web server sends beside that (its own PATH,
  * an LD_PRELOAD set by whoever can reach the socket) never gets to a program. What
- * the RFC demands and the web server did not send has a default. Pure: no I/O, and
+ * the RFC demands and the web server did not send has a default; what the operator wants
+ * to be there (backend.env) is added. Pure: no I/O, and
  * nothing of weir's own environment is in it.
  */
 #ifndef WEIR_PROXY_ENVIRONMENT_H
 #define WEIR_PROXY_ENVIRONMENT_H
 
+#include "config/config.h"
 #include "front/request.h"
 
 /* Where the program was found; takes the place of the web server's idea of it. */
@@ -20,7 +22,9 @@ struct environment_paths {
 struct environment_input {
 	const struct request *request;
 	const struct environment_paths *paths;
-	const char *path;         /* PATH */
+	const char *path;           /* PATH */
+	const struct variable *env; /* the operator's (backend.env) */
+	size_t n_env;
 	const struct pair *extra; /* variables weir adds */
 	size_t n_extra;
 	uint64_t body_bytes;

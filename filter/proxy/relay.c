@@ -367,6 +367,9 @@ bool relay_withholds(const struct relay_job *job, struct view name)
 	for (size_t i = 0; i < job->n_extra; i++)
 		if (view_eq(name, job->extra[i].name))
 			return true;
+	for (size_t i = 0; i < job->backend->n_env; i++)
+		if (view_eq(name, view_str(job->backend->env[i].name)))
+			return true;
 	return false;
 }
 

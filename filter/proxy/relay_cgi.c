@@ -284,6 +284,8 @@ static bool make_environment(
 		.request = job->request,
 		.paths = &paths,
 		.path = job->backend->path,
+		.env = job->backend->env,
+		.n_env = job->backend->n_env,
 		.extra = job->extra,
 		.n_extra = job->n_extra,
 		.body_bytes = job->body->n,

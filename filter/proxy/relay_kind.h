@@ -110,8 +110,8 @@ void relay_forget_alone(struct relay *r);
 
 /* The parameter that must not be passed on because of CR, LF or NUL in it, or NULL. */
 const char *relay_unsafe_param(const struct request *rq);
-/* Whether weir's own word stands in the place of this parameter, or it must not reach
- * a backend at all. */
+/* Whether weir's own word or the operator's (backend.env) stands in the place of this
+ * parameter, or it must not reach a backend at all. */
 bool relay_withholds(const struct relay_job *job, struct view name);
 /* Whether CONTENT_LENGTH is to be given although the request brought none: there is a
  * body, or the method promises one. */

@@ -28,6 +28,9 @@ static void put_pairs(struct buf *out, const struct relay_job *job)
 	}
 	if (!length_put && relay_needs_length(job))
 		pairs_put(out, VIEW("CONTENT_LENGTH"), buf_view(&length));
+	for (size_t i = 0; i < job->backend->n_env; i++)
+		pairs_put(out, view_str(job->backend->env[i].name),
+			view_str(job->backend->env[i].value));
 	for (size_t i = 0; i < job->n_extra; i++)
 		pairs_put(out, job->extra[i].name, job->extra[i].value);
 	if (!buf_ok(&length))

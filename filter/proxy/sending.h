@@ -18,8 +18,9 @@ enum sending_result {
 	SENDING_TOO_LARGE, /* a parameter fits in no record */
 };
 
-/* Replaces *out. keep asks the application to leave the connection open. The request's own parameters go in their order, but for those that
- * relay_withholds() and with the true length of the body; weir's own at the end. */
+/* Replaces *out. keep asks the application to leave the connection open. The request's
+ * own parameters go in their order, but for those that relay_withholds() and with the true
+ * length of the body; backend.env and weir's own at the end. */
 enum sending_result sending_head(struct buf *out, const struct relay_job *job, bool keep);
 
 /* Length of STDIN for a body of that many bytes: a header before each

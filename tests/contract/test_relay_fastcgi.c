@@ -422,6 +422,30 @@ Test(relay_fastcgi, parameters_arrive_as_they_came_but_for_weirs_own)
 		check_sent(rows[i].params, rows[i].body, rows[i].want);
 }
 
+Test(relay_fastcgi, the_operators_parameters_take_the_place_of_the_web_servers)
+{
+	struct variable env[] = {
+		{ (char[]){ "PHP_VALUE" }, (char[]){ "upload_max_filesize=5M" } },
+		{ (char[]){ "EMPTY" }, (char[]){ "" } },
+	};
+	struct fake f = { .serve = play, .script = say_ok };
+	struct run r;
+	char *sent;
+
+	fake_start(&f, 8);
+	run_init(&r, BACKEND_FASTCGI, "A=1\nPHP_VALUE=memory_limit=-1\nEMPTY=not\nB=2");
+	r.backend.env = env;
+	r.backend.n_env = COUNT_OF(env);
+	run_add_address(&r, f.path);
+	run_expect(&r, RELAY_WHOLE, 200, "ok");
+	run_release(&r);
+	fake_stop(&f);
+	sent = lines_of(buf_view(&f.seen.params));
+	cr_expect_str_eq(sent, "A=1\nB=2\nPHP_VALUE=upload_max_filesize=5M\nEMPTY=\n");
+	free(sent);
+	fake_release(&f);
+}
+
 Test(relay_fastcgi, bodies_of_every_size_arrive_whole)
 {
 	static const size_t sizes[] = { 1, 8, 65519, 65520, 65521, 65527, 65528, 65529,

@@ -52,23 +52,19 @@ static void run_script(const char *script)
 	cr_assert_eq(process_exit(p, 60000), 0, "%s\n%s", script, process_log(p));
 }
 
-/* Without a Content-Length: git sends chunks above 1 MiB. */
-Test(programs, git_clones_and_pushes_5_mib_over_each_web_server, .timeout = 180)
+static struct weir *before_git(const char *options)
 {
-	const char *root = made_dir("projects");
-	struct weir *w = weir_start(&(struct weir_spec){ .server = "workers = 2\n",
-		.sections = IN_MEMORY
-		"[backend git]\ncgi = /usr/lib/git-core\nprefix = /git\n",
+	return weir_start(&(struct weir_spec){ .server = "workers = 2\n",
+		.sections = text(IN_MEMORY "[backend git]\ncgi = /usr/lib/git-core\n"
+					   "prefix = /git\n%s",
+			options),
 		.endpoints = "[endpoint git]\nmatch = * /git/**\nbackend = git\n"
 			     "@RateLimit = type=ip count=1000 window=1h\n" });
-	struct web *webs[3];
+}
 
-	/* Without GIT_PROJECT_ROOT it is PATH_TRANSLATED that says where a repository is. */
-	run_script(text("git init -q --bare %s/repo.git; cd %s/repo.git\n"
-			"touch git-daemon-export-ok; git config http.receivepack true",
-		root, root));
-	all_webs(w, root, webs);
-	for (size_t i = 0; i < COUNT_OF(webs); i++) {
+static void clone_and_push(const struct weir *w, struct web *const *webs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
 		const char *url = text("%s/git/git-http-backend/repo.git", webs[i]->url);
 
 		run_script(
@@ -82,6 +78,37 @@ Test(programs, git_clones_and_pushes_5_mib_over_each_web_server, .timeout = 180)
 	}
 	cr_assert(weir_counts(w, "backend_failures", 0, 5000));
 	cr_assert(weir_counts(w, "backend_truncated", 0, 5000));
+}
+
+/* Without a Content-Length: git sends chunks above 1 MiB. The configuration says where
+ * repositories are, which is no place that web servers know. */
+Test(programs, git_clones_and_pushes_5_mib_over_each_web_server, .timeout = 180)
+{
+	const char *root = made_dir("repositories");
+	struct web *webs[3];
+	struct weir *w;
+
+	run_script(text("git init -q --bare %s/repo.git; cd %s/repo.git\n"
+			"git config http.receivepack true",
+		root, root));
+	w = before_git(
+		text("env.GIT_PROJECT_ROOT = %s\nenv.GIT_HTTP_EXPORT_ALL =\n", root));
+	all_webs(w, made_dir("documents"), webs);
+	clone_and_push(w, webs, COUNT_OF(webs));
+}
+
+/* Without GIT_PROJECT_ROOT it is PATH_TRANSLATED that says where a repository is. */
+Test(programs, git_finds_repositories_among_the_documents, .timeout = 180)
+{
+	const char *root = made_dir("projects");
+	struct weir *w = before_git("");
+	struct web *web = web_start(&(struct web_spec){
+		.conf = "lighttpd/weir.conf", .backend = w->addr, .root = root });
+
+	run_script(text("git init -q --bare %s/repo.git; cd %s/repo.git\n"
+			"touch git-daemon-export-ok; git config http.receivepack true",
+		root, root));
+	clone_and_push(w, &web, 1);
 }
 
 /* ---- A PHP application ---- */

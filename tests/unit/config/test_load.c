@@ -176,6 +176,14 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_str_eq(c->backends[1].root, "/");
 	cr_expect_str_eq(c->backends[1].prefix, "/cgi-bin");
 	cr_expect_str_eq(c->backends[1].path, "/bin");
+	cr_assert_eq(c->backends[0].n_env, 1);
+	cr_expect_str_eq(c->backends[0].env[0].name, "PHP_VALUE");
+	cr_expect_str_eq(c->backends[0].env[0].value, "upload_max_filesize=5M");
+	cr_assert_eq(c->backends[1].n_env, 2);
+	cr_expect_str_eq(c->backends[1].env[0].name, "GIT_PROJECT_ROOT");
+	cr_expect_str_eq(c->backends[1].env[0].value, "/srv/git");
+	cr_expect_str_eq(c->backends[1].env[1].name, "GIT_HTTP_EXPORT_ALL");
+	cr_expect_str_eq(c->backends[1].env[1].value, "");
 	cr_expect_eq(c->backends[1].kill_grace_ms, 1500);
 	cr_expect_eq(c->backends[1].max_programs, 7);
 	cr_expect_eq(c->backends[1].timeout_ms, 0);

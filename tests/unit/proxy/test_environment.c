@@ -227,3 +227,32 @@ Test(environment, body_paths_and_own_variables_are_weirs)
 	environment_release(&e);
 	request_release(&rq);
 }
+
+Test(environment, the_operators_variables_take_the_place_of_the_web_servers)
+{
+	struct request rq = with_params("REDIRECT_STATUS=404\nGIT_PROJECT_ROOT=/sent");
+	struct variable env[] = {
+		{ (char[]){ "GIT_PROJECT_ROOT" }, (char[]){ "/srv/git" } },
+		{ (char[]){ "GIT_HTTP_EXPORT_ALL" }, (char[]){ "" } },
+		{ (char[]){ "REDIRECT_STATUS" }, (char[]){ "200" } },
+	};
+	struct environment_input in = { .request = &rq,
+		.paths = &paths,
+		.path = "/bin",
+		.env = env,
+		.n_env = COUNT_OF(env) };
+	struct environment e;
+
+	cr_assert(environment_build(&e, &in));
+	for (size_t i = 0; i < COUNT_OF(env); i++) {
+		size_t n = strlen(env[i].name), times = 0;
+
+		cr_expect_str_eq(environment_get(&e, env[i].name), env[i].value);
+		for (size_t k = 0; k < e.n; k++)
+			times += strncmp(e.vars[k], env[i].name, n) == 0 &&
+				e.vars[k][n] == '=';
+		cr_expect_eq(times, 1, "%s: %zu times", env[i].name, times);
+	}
+	environment_release(&e);
+	request_release(&rq);
+}
