@@ -1,62 +1,85 @@
 /*
- * The canonical form of paths, under any bytes.
+ * fuzz_path.c - the canonical form of paths.
  *
- *	clang -g -O1 -fsanitize=fuzzer,address,undefined -std=gnu11 -D_GNU_SOURCE -Ifilter \
- *		tests/fuzz/fuzz_path.c filter/limit/path.c filter/base/buf.c \
- *		filter/base/view.c -o fuzz_path
- *	./fuzz_path -max_len=4096
+ * It is one: canonical already, it stays as it is, however it is spelt. Every segment of
+ * it says something, and what stands before it in a buffer does not matter.
  */
-#include <stdlib.h>
-
+#include "fuzz.h"
 #include "limit/path.h"
-
-/* abort() rather than assert(): the driver must not lose its checks to NDEBUG. */
-static void check(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 /* Every segment of a canonical path says something. */
 static void check_segments(struct view path)
 {
-	check(path.n >= 1 && path.p[0] == '/');
+	MUST(path.n >= 1 && path.p[0] == '/');
 	if (path.n == 1)
 		return;
 	path = view_skip(path, 1);
 	while (path.p) {
 		struct view segment = view_cut(&path, '/');
 
-		check(segment.n > 0);
-		check(!view_eq(segment, VIEW(".")) && !view_eq(segment, VIEW("..")));
+		MUST(segment.n > 0);
+		MUST(!view_eq(segment, VIEW(".")) && !view_eq(segment, VIEW("..")));
 	}
+}
+
+/* With every byte encoded it is the same path. */
+static void check_spelling(struct view path)
+{
+	struct buf encoded = { 0 }, again = { 0 };
+
+	for (size_t i = 0; i < path.n; i++) {
+		const char *digits = i % 2 ? "0123456789abcdef" : "0123456789ABCDEF";
+		unsigned char c = (unsigned char)path.p[i];
+
+		buf_add(&encoded,
+			view_of((const char[]){ '%', digits[c >> 4], digits[c & 15] }, 3));
+	}
+	path_canonical(buf_view(&encoded), &again);
+	MUST(buf_ok(&encoded) && view_eq(path, buf_view(&again)));
+	buf_release(&encoded);
+	buf_release(&again);
+}
+
+/* What is left is the end of the path, from a slash on. */
+static void check_strip(struct view path)
+{
+	static char first[] = "/index.php", second[] = "/a/b", third[] = "/a";
+	char *const prefixes[] = { first, second, third };
+	struct view left = path_strip(path, prefixes, COUNT_OF(prefixes));
+
+	MUST(left.n >= 1 && left.p[0] == '/' && left.n <= path.n);
+	MUST(left.n == 1 || left.p + left.n == path.p + path.n);
+	MUST(left.n > 1 || left.p >= path.p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct view raw = view_of((const char *)data, size);
+	struct view raw = fuzz_copy(view_of((const char *)data, size));
 	struct buf once = { 0 }, twice = { 0 }, behind = { 0 };
 	struct view path;
 
 	path_canonical(raw, &once);
-	check(buf_ok(&once));
+	MUST(buf_ok(&once));
 	path = buf_view(&once);
-	check(path.n <= raw.n + 1);
+	MUST(path.n <= raw.n + 1);
 	check_segments(path);
+	check_spelling(path);
+	check_strip(path);
 
 	/* What has nothing left to decode and no fragment to lose stays as it is. */
 	if (!memchr(path.p, '%', path.n) && !memchr(path.p, '#', path.n)) {
 		path_canonical(path, &twice);
-		check(view_eq(path, buf_view(&twice)));
+		MUST(view_eq(path, buf_view(&twice)));
 	}
 
 	/* Behind other bytes it comes out the same. */
 	buf_add_str(&behind, "/../");
 	path_canonical(raw, &behind);
-	check(view_eq(view_skip(buf_view(&behind), 4), path));
+	MUST(view_eq(view_skip(buf_view(&behind), 4), path));
 
 	buf_release(&once);
 	buf_release(&twice);
 	buf_release(&behind);
+	fuzz_drop(raw);
 	return 0;
 }

@@ -10,21 +10,8 @@
  *
  * The first two bytes say where the input is cut; the rest is the input.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "fastcgi/pairs.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-/* assert() would be gone in a build without it. */
-#define PROMISE(what)                                                                      \
-	do {                                                                               \
-		if (!(what)) {                                                             \
-			fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #what); \
-			abort();                                                           \
-		}                                                                          \
-	} while (0)
+#include "fuzz.h"
 
 /* Feeds in pieces of at most piece bytes and writes the events down. Content that
  * comes in several pieces is written as one. */
@@ -42,9 +29,9 @@ static void transcribe(struct view in, size_t piece, struct buf *out, struct buf
 			struct view before = part;
 			enum record_event event = record_next(&r, &part, &content);
 
-			PROMISE(part.n <= before.n);
+			MUST(part.n <= before.n);
 			if (event == RECORD_MORE) {
-				PROMISE(part.n == 0);
+				MUST(part.n == 0);
 				break;
 			}
 			switch (event) {
@@ -53,21 +40,21 @@ static void transcribe(struct view in, size_t piece, struct buf *out, struct buf
 				buf_addf(out, "<%u %u %u:", r.type, r.id, r.content_n);
 				break;
 			case RECORD_CONTENT:
-				PROMISE(content.n > 0);
-				PROMISE(content.p == before.p);
-				PROMISE(part.p == content.p + content.n);
+				MUST(content.n > 0);
+				MUST(content.p == before.p);
+				MUST(part.p == content.p + content.n);
 				content_n += content.n;
 				buf_add(out, content);
 				if (r.type == FCGI_PARAMS)
 					buf_add(params, content);
 				break;
 			case RECORD_ENDS:
-				PROMISE(content_n == r.content_n);
-				PROMISE(record_at_boundary(&r));
+				MUST(content_n == r.content_n);
+				MUST(record_at_boundary(&r));
 				buf_add_byte(out, '>');
 				break;
 			default:
-				PROMISE(!record_at_boundary(&r));
+				MUST(!record_at_boundary(&r));
 				buf_add_byte(out, '!');
 				return;
 			}
@@ -81,12 +68,12 @@ static void check_records(struct view in, size_t piece, struct buf *params)
 
 	transcribe(in, in.n, &whole, params);
 	transcribe(in, piece, &cut, &unused);
-	PROMISE(view_eq(buf_view(&whole), buf_view(&cut)));
+	MUST(view_eq(buf_view(&whole), buf_view(&cut)));
 	buf_reset(&cut);
 	buf_reset(&unused);
 	transcribe(in, 1, &cut, &unused);
-	PROMISE(view_eq(buf_view(&whole), buf_view(&cut)));
-	PROMISE(view_eq(buf_view(params), buf_view(&unused)));
+	MUST(view_eq(buf_view(&whole), buf_view(&cut)));
+	MUST(view_eq(buf_view(params), buf_view(&unused)));
 	buf_release(&whole);
 	buf_release(&cut);
 	buf_release(&unused);
@@ -105,21 +92,21 @@ static void check_params(struct view pairs)
 		goto out; /* a pair too long for a record */
 	left = buf_view(&b);
 	while ((event = record_next(&r, &left, &content)) != RECORD_MORE) {
-		PROMISE(event != RECORD_BAD);
+		MUST(event != RECORD_BAD);
 		if (event == RECORD_CONTENT)
 			buf_add(&one, content);
 		if (event != RECORD_ENDS)
 			continue;
-		PROMISE(r.type == FCGI_PARAMS && r.content_n <= RECORD_CONTENT_MAX);
-		PROMISE(r.content_n || left.n == 0);
+		MUST(r.type == FCGI_PARAMS && r.content_n <= RECORD_CONTENT_MAX);
+		MUST(r.content_n || left.n == 0);
 		content = buf_view(&one);
 		while (content.n)
-			PROMISE(pairs_next(&content, &pair) == PAIRS_PAIR);
+			MUST(pairs_next(&content, &pair) == PAIRS_PAIR);
 		buf_add(&all, buf_view(&one));
 		buf_reset(&one);
 	}
-	PROMISE(r.content_n == 0 && record_at_boundary(&r));
-	PROMISE(view_eq(buf_view(&all), pairs));
+	MUST(r.content_n == 0 && record_at_boundary(&r));
+	MUST(view_eq(buf_view(&all), pairs));
 out:
 	buf_release(&b);
 	buf_release(&one);
@@ -138,26 +125,26 @@ static void check_pairs(struct view in)
 		enum pairs_result got = pairs_next(&left, &pair);
 
 		if (got == PAIRS_END) {
-			PROMISE(before.n == 0);
+			MUST(before.n == 0);
 			check_params(in);
 			break;
 		}
 		if (got == PAIRS_BAD) {
-			PROMISE(!pairs_put_params(&written, 1, in));
+			MUST(!pairs_put_params(&written, 1, in));
 			break;
 		}
-		PROMISE(left.n < before.n);
-		PROMISE(pair.name.p - at >= 2 && pair.name.p - at <= 8);
-		PROMISE(pair.value.p == pair.name.p + pair.name.n);
-		PROMISE(left.p == pair.value.p + pair.value.n);
+		MUST(left.n < before.n);
+		MUST(pair.name.p - at >= 2 && pair.name.p - at <= 8);
+		MUST(pair.value.p == pair.name.p + pair.name.n);
+		MUST(left.p == pair.value.p + pair.value.n);
 		at = left.p;
 
 		buf_reset(&written);
 		pairs_put(&written, pair.name, pair.value);
 		again = buf_view(&written);
-		PROMISE(pairs_next(&again, &second) == PAIRS_PAIR && again.n == 0);
-		PROMISE(view_eq(second.name, pair.name));
-		PROMISE(view_eq(second.value, pair.value));
+		MUST(pairs_next(&again, &second) == PAIRS_PAIR && again.n == 0);
+		MUST(view_eq(second.name, pair.name));
+		MUST(view_eq(second.value, pair.value));
 	}
 	buf_release(&written);
 }
