@@ -52,6 +52,8 @@
 	COUNTER(requests_held, "Requests held by a leaky bucket until their turn.")       \
 	COUNTER(requests_without_address,                                                 \
 		"Requests without REMOTE_ADDR; all of them count as one client.")         \
+	COUNTER(directory_failures,                                                       \
+		"Look-ups that the directory of users did not answer.")                   \
 	COUNTER(decisions_redis, "Decisions made by Redis.")                              \
 	COUNTER(decisions_denied,                                                         \
 		"Refusals of Redis that were repeated, within a second or so, "           \

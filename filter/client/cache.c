@@ -160,24 +160,23 @@ void cache_put(
 	struct cache *c, struct view key, const struct found *found, int64_t asked_us)
 {
 	struct share *share = found ? &c->hits : &c->misses;
-	struct line *l, *old;
+	bool keeps = share->most && share->ttl_us > 0;
+	struct line *l = keeps ? make_line(key, found) : NULL, *old;
 
-	if (share->most == 0 || share->ttl_us <= 0)
-		return;
-	l = make_line(key, found);
-	if (!l)
-		return;
-	l->until_us = asked_us + share->ttl_us;
 	pthread_mutex_lock(&c->lock);
-	old = find(c, key, l->node.hash);
+	/* Also when nothing is kept: what was revoked must not come back by its age. */
+	old = find(c, key, table_hash(key));
 	if (old)
 		drop(c, old);
-	while (share->used >= share->most)
+	while (l && share->used >= share->most)
 		drop_oldest(c, share);
-	if (table_insert(&c->table, &l->node)) {
-		link_newest(share, l);
-		share->used++;
-		l = NULL;
+	if (l) {
+		l->until_us = asked_us + share->ttl_us;
+		if (table_insert(&c->table, &l->node)) {
+			link_newest(share, l);
+			share->used++;
+			l = NULL;
+		}
 	}
 	pthread_mutex_unlock(&c->lock);
 	free(l);

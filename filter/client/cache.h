@@ -11,18 +11,20 @@
 
 struct cache;
 
+#define CACHE_ANY_AGE INT64_MIN
+
 /* Keeps at most entries, a quarter of them misses. 0 keeps none. */
 struct cache *cache_new(size_t entries, int64_t ttl_us, int64_t miss_ttl_us);
 void cache_free(struct cache *c);
 
-/* What is kept under key and not too old at now_us: true with *result FOUND or UNKNOWN,
- * and *out when FOUND. */
+/* What is kept under key and not too old at now_us (CACHE_ANY_AGE: however old): true
+ * with *result FOUND or UNKNOWN, and *out when FOUND. */
 bool cache_get(struct cache *c, struct view key, int64_t now_us,
 	enum directory_result *result, struct found *out);
 
 /* Keeps what was found, or with NULL that nothing was. asked_us is when the question was
  * put, so that time spent on the way does not lengthen the life of an answer. When memory
- * is out it is not kept. */
+ * is out it is not kept, but what was kept before is dropped all the same. */
 void cache_put(
 	struct cache *c, struct view key, const struct found *found, int64_t asked_us);
 

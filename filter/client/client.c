@@ -92,12 +92,14 @@ static enum step take_answer(
 {
 	bool by_token = c->config->client.user[c->source] == USER_TOKEN;
 
-	if (result == DIRECTORY_FAILED &&
-		c->config->client.directory_error == ON_ERROR_CLOSED) {
-		c->unknown = true;
-		return STEP_NAMED;
+	if (result == DIRECTORY_FAILED || result == DIRECTORY_STALE) {
+		count_one(COUNT_directory_failures);
+		if (c->config->client.directory_error == ON_ERROR_CLOSED) {
+			c->unknown = true;
+			return STEP_NAMED;
+		}
 	}
-	if (result == DIRECTORY_FOUND) {
+	if (result == DIRECTORY_FOUND || result == DIRECTORY_STALE) {
 		memcpy(c->plan, e->plan, sizeof(c->plan));
 		if (by_token) {
 			memcpy(c->user, e->user, sizeof(c->user));

@@ -58,8 +58,9 @@ struct client {
  * rq and config are borrowed until done. What cannot be read counts as the peer, or as
  * one shared client.
  *
- * While the directory cannot be read and its policy is open, a token names nobody and
- * REMOTE_USER is on plan "default". */
+ * While the directory cannot be read and its policy is open, who was known stays who and
+ * what he was; any other token names nobody, and any other REMOTE_USER is on plan
+ * "default". */
 void client_identify(struct client *c, uv_loop_t *loop, struct directory *d,
 	const struct config *config, const struct request *rq);
 /* Ends a pending identification without done. NULL-safe on a zeroed client. */

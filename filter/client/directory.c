@@ -22,6 +22,7 @@
 #include "client/reader.h"
 
 #define WAIT_MS_DEFAULT 2000
+#define RETRY_US        US_PER_S /* from a failure to the next look-up */
 #define READERS_MAX     64 /* kept open; a larger pool opens the rest anew each time */
 
 struct directory {
@@ -32,6 +33,7 @@ struct directory {
 	int64_t (*wall_us)(void);
 	struct cache *cache;
 	atomic_bool failing;
+	_Atomic int64_t retry_us; /* while it is: when somebody may ask again */
 	struct log_gate gate;
 
 	pthread_mutex_t lock; /* guards everything below */
@@ -151,6 +153,7 @@ static void tell_failure(struct directory *d, struct view why)
 {
 	uint64_t missed;
 
+	atomic_store(&d->retry_us, d->mono_us() + RETRY_US);
 	atomic_store(&d->failing, true);
 	if (log_gate_open(&d->gate, clock_mono_us(), &missed))
 		log_error("the directory cannot be read", LOG_STR("file", d->path),
@@ -187,6 +190,36 @@ static bool is_expired(const struct directory *d, const struct found *f)
 	return f->expires_s != INT64_MAX && d->wall_us() / US_PER_S >= f->expires_s;
 }
 
+/* Nobody asks a directory that failed a moment ago, and then one does. */
+static bool is_left_alone(struct directory *d)
+{
+	int64_t retry_us, now_us;
+
+	if (!atomic_load(&d->failing))
+		return false;
+	now_us = d->mono_us();
+	retry_us = atomic_load(&d->retry_us);
+	return now_us < retry_us ||
+		!atomic_compare_exchange_strong(&d->retry_us, &retry_us, now_us + RETRY_US);
+}
+
+/* What there is to tell when the directory does not answer. */
+static enum directory_result say_last(
+	struct directory *d, const struct key *key, struct found *found)
+{
+	enum directory_result result;
+
+	if (!cache_get(d->cache, key_view(key), CACHE_ANY_AGE, &result, found) ||
+		result != DIRECTORY_FOUND)
+		return DIRECTORY_FAILED;
+	return is_expired(d, found) ? DIRECTORY_UNKNOWN : DIRECTORY_STALE;
+}
+
+static bool has_entry(enum directory_result result)
+{
+	return result == DIRECTORY_FOUND || result == DIRECTORY_STALE;
+}
+
 bool directory_know(struct directory *d, enum directory_by by, struct view v,
 	enum directory_result *result, struct directory_entry *out)
 {
@@ -197,11 +230,15 @@ bool directory_know(struct directory *d, enum directory_by by, struct view v,
 		*result = DIRECTORY_UNKNOWN;
 		return true;
 	}
-	if (!cache_get(d->cache, key_view(&key), d->mono_us(), result, &found))
+	if (cache_get(d->cache, key_view(&key), d->mono_us(), result, &found)) {
+		if (*result == DIRECTORY_FOUND && is_expired(d, &found))
+			*result = DIRECTORY_UNKNOWN;
+	} else if (is_left_alone(d)) {
+		*result = say_last(d, &key, &found);
+	} else {
 		return false;
-	if (*result == DIRECTORY_FOUND && is_expired(d, &found))
-		*result = DIRECTORY_UNKNOWN;
-	if (*result == DIRECTORY_FOUND)
+	}
+	if (has_entry(*result))
 		*out = found.entry;
 	return true;
 }
@@ -240,7 +277,7 @@ static void tell(struct directory_ask *a, enum directory_result result)
 	if (!done)
 		return;
 	a->done = NULL;
-	done(a->user, result, result == DIRECTORY_FOUND ? &a->found.entry : NULL);
+	done(a->user, result, has_entry(result) ? &a->found.entry : NULL);
 }
 
 static void one_is_over(struct directory_ask *a)
@@ -267,9 +304,11 @@ static void after_work(uv_work_t *w, int status)
 	struct directory_ask *a = CONTAINER_OF(w, struct directory_ask, work);
 
 	end_patience(a);
-	if (status == 0 && a->result == DIRECTORY_FOUND && is_expired(a->d, &a->found))
+	if (status != 0 || a->result == DIRECTORY_FAILED)
+		a->result = say_last(a->d, &a->key, &a->found);
+	else if (a->result == DIRECTORY_FOUND && is_expired(a->d, &a->found))
 		a->result = DIRECTORY_UNKNOWN;
-	tell(a, status == 0 ? a->result : DIRECTORY_FAILED);
+	tell(a, a->result);
 	one_is_over(a);
 }
 
@@ -277,10 +316,17 @@ static void give_up(uv_timer_t *t)
 {
 	struct directory_ask *a = CONTAINER_OF(t, struct directory_ask, patience);
 
+	directory_done *done = a->done;
+	enum directory_result result;
+	struct found last; /* a->found may be written to */
+
 	tell_failure(a->d, VIEW("no answer in time"));
 	uv_cancel((uv_req_t *)&a->work); /* fails when it has begun; its end comes later */
 	end_patience(a);
-	tell(a, DIRECTORY_FAILED);
+	a->done = NULL;
+	result = say_last(a->d, &a->key, &last);
+	if (done)
+		done(a->user, result, has_entry(result) ? &last.entry : NULL);
 }
 
 struct directory_ask *directory_ask(struct directory *d, uv_loop_t *loop,

@@ -10,6 +10,11 @@
  * latest; the moment a token expires holds at once. A file that is replaced by another
  * (rename) is noticed at the next look-up.
  *
+ * While the file cannot be read, what it said last is told for as long as the cache has
+ * it, marked as such: nobody's limits change because a disk is gone. It is asked again
+ * once a second meanwhile, and by one request only, so a file that is locked holds up
+ * one request a second and not all of them.
+ *
  * Any thread may call, for a loop of its own.
  */
 #ifndef WEIR_CLIENT_DIRECTORY_H
@@ -51,6 +56,7 @@ enum directory_result {
 	DIRECTORY_FOUND,
 	DIRECTORY_UNKNOWN, /* no such token or user, or it is expired, revoked, disabled */
 	DIRECTORY_FAILED,  /* the database cannot be read; logged here */
+	DIRECTORY_STALE,   /* nor that, but this is what it said last: found */
 };
 
 struct directory_entry {
@@ -64,14 +70,14 @@ enum directory_by {
 	DIRECTORY_BY_USER,  /* key: the name */
 };
 
-/* What is known without asking: true with *result, and *out when it is FOUND. Blocks
- * on nothing but the cache's lock. */
+/* What is known without asking, or cannot be asked now: true with *result, and *out when
+ * it is FOUND or STALE. Blocks on nothing but the cache's lock. */
 bool directory_know(struct directory *d, enum directory_by by, struct view key,
 	enum directory_result *result, struct directory_entry *out);
 
 struct directory_ask;
 
-/* e is valid during the call, NULL unless FOUND. */
+/* e is valid during the call, NULL unless FOUND or STALE. */
 typedef void directory_done(
 	void *user, enum directory_result result, const struct directory_entry *e);
 

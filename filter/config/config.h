@@ -187,7 +187,8 @@ struct config {
 		int64_t directory_ttl_ms; /* how long a token or user found may be believed */
 		int64_t directory_miss_ttl_ms; /* how long one that was not found */
 		enum on_error directory_error; /* the directory cannot be read at run time:
-						* ON_ERROR_OPEN goes on without a user,
+						* ON_ERROR_OPEN goes on with what it said
+						* last, and without a user,
 						* ON_ERROR_CLOSED answers 503 */
 	} client;
 	struct {

@@ -183,8 +183,8 @@ const struct option options[] = {
 	  "How long one that was not found is not looked for again." },
 	{ "client", "directory_error", CONFIG(client.directory_error),
 	  WORDS(directory_policies), "open", RELOAD,
-	  "When the directory cannot be read: open goes on without a user, closed answers "
-	  "503." },
+	  "When the directory cannot be read: open goes on with what it said last, and "
+	  "without a user where it said nothing; closed answers 503." },
 
 	{ "allow", "networks", CONFIG(allow.networks), KIND(networks, 0, 0), "",
 	  RELOAD | OPT_REPEATS,

@@ -239,7 +239,7 @@ static void sent_all(struct connection *c)
 		connection_enter(c, c->after == AFTER_KEEP ? CONN_IDLE : CONN_TAIL);
 		return;
 	}
-	if (c->after == AFTER_DRAIN)
+	if (c->after == AFTER_DRAIN || c->after == AFTER_LAST)
 		shut_and_drain(c);
 	else
 		connection_die(c);
@@ -357,13 +357,13 @@ static void conn_finish(struct front *f)
 
 	record_end_stream(&c->out, FCGI_STDOUT, c->id);
 	record_put_end(&c->out, c->id, 0, FCGI_REQUEST_COMPLETE);
-	/* An authorizer is sent no STDIN, or one that never ends: see section 6.3. */
-	if (c->rq.role != FCGI_AUTHORIZER) {
-		if (c->state == CONN_BUSY)
-			after = c->keep ? AFTER_KEEP : AFTER_CLOSE;
-		else if (c->keep && c->bodiless)
-			after = AFTER_TAIL;
-	}
+	/* An authorizer may be sent no STDIN, or one that never ends: see section 6.3. */
+	if (c->ended)
+		after = c->keep ? AFTER_KEEP : AFTER_CLOSE;
+	else if (c->bodiless && !c->keep)
+		after = AFTER_LAST;
+	else if (c->bodiless && c->rq.role != FCGI_AUTHORIZER)
+		after = AFTER_TAIL;
 	connection_end_request(c, after);
 }
 

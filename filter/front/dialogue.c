@@ -52,6 +52,7 @@ static void begin_request(struct connection *c)
 	}
 	c->id = c->reader.id;
 	c->keep = begin.keep_conn;
+	c->ended = false;
 	if (begin.role != FCGI_RESPONDER && begin.role != FCGI_AUTHORIZER) {
 		record_put_end(&c->out, c->id, 0, FCGI_UNKNOWN_ROLE);
 		/* The rest of that request is skipped as nobody's. */
@@ -190,12 +191,15 @@ static void content_of_record(struct connection *c, struct view piece)
 
 static void end_of_stdin(struct connection *c)
 {
+	c->ended = true;
 	if (c->state == CONN_BODY) {
 		connection_enter(c, CONN_BUSY);
 		if (c->user)
 			c->set->events->body_end(c->user);
 	} else if (c->state == CONN_FLUSH && c->after == AFTER_TAIL) {
 		c->after = AFTER_KEEP;
+	} else if (c->state == CONN_FLUSH && c->after == AFTER_LAST) {
+		c->after = AFTER_CLOSE;
 	} else if (c->state == CONN_TAIL) {
 		connection_enter(c, CONN_IDLE);
 	}
@@ -235,7 +239,7 @@ static void end_of_record(struct connection *c)
 static bool is_parsed(const struct connection *c)
 {
 	return c->state < CONN_FLUSH || c->state == CONN_TAIL ||
-		(c->state == CONN_FLUSH && c->after <= AFTER_TAIL);
+		(c->state == CONN_FLUSH && c->after <= AFTER_LAST);
 }
 
 void dialogue_take(struct connection *c, struct view in)

@@ -19,11 +19,12 @@ enum connection_state {
 	CONN_GONE,  /* handles are closing */
 };
 
-/* What becomes of the connection once its answer is sent. While that is to be kept or
- * may be, input is still read as records; else it is not parsed any more. */
+/* What becomes of the connection once its answer is sent. While the end of STDIN may
+ * still change that, input is read as records; else it is not parsed any more. */
 enum connection_after {
 	AFTER_KEEP,  /* for the next request */
 	AFTER_TAIL,  /* kept as soon as STDIN, which has no content, ends */
+	AFTER_LAST,  /* CLOSE if STDIN, which has no content, ends by then, else DRAIN */
 	AFTER_CLOSE, /* at once */
 	AFTER_DRAIN, /* when the peer has closed, or the patience for what it sends is over */
 };
@@ -50,6 +51,7 @@ struct connection {
 	uint16_t id;   /* of the request at hand */
 	bool keep;     /* the peer asked for it */
 	bool bodiless; /* CONTENT_LENGTH promises no body */
+	bool ended;    /* STDIN has */
 	bool served;   /* a whole head has come on this connection before */
 	bool reading;  /* uv_read_start() is in force */
 	bool dirty;

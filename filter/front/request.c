@@ -3,13 +3,26 @@
 #include <sodium.h>
 #include <stdlib.h>
 
+#define ID_BYTES (REQUEST_ID_LEN / 2)
+
+/* The next random bytes for an id. The kernel is asked once for many requests. */
+static const unsigned char *random_id(void)
+{
+	static _Thread_local unsigned char pool[128 * ID_BYTES];
+	static _Thread_local size_t used = sizeof(pool);
+
+	if (used == sizeof(pool)) {
+		randombytes_buf(pool, sizeof(pool));
+		used = 0;
+	}
+	used += ID_BYTES;
+	return pool + used - ID_BYTES;
+}
+
 void request_init(struct request *rq, uint16_t role)
 {
-	unsigned char random[REQUEST_ID_LEN / 2];
-
 	*rq = (struct request){ .role = role };
-	randombytes_buf(random, sizeof(random));
-	sodium_bin2hex(rq->id, sizeof(rq->id), random, sizeof(random));
+	sodium_bin2hex(rq->id, sizeof(rq->id), random_id(), ID_BYTES);
 }
 
 void request_release(struct request *rq)

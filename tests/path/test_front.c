@@ -265,6 +265,32 @@ Test(front, takes_no_truncated_head_for_a_request)
 	buf_release(&pairs);
 }
 
+/* Nothing is waited for where all has been read: the peer may keep its side open. */
+Test(front, closes_with_the_answer_when_the_whole_request_has_been_read)
+{
+	static const uint16_t roles[] = { 1, 2 };
+	struct site *s = site_start(&(struct site_spec){ .no_php = true,
+		.server = "drain_timeout = 1h\n",
+		.endpoints = "[endpoint none]\nmatch = * /none\n"
+			     "@RateLimit = type=ip count=0 window=1h\n" });
+
+	for (size_t i = 0; i < COUNT_OF(roles); i++) {
+		struct fcgi_request rq = { .uri = "/none", .role = roles[i] };
+		struct buf bytes = { 0 };
+		struct fcgi_answer a;
+		int fd = dial(s->addr);
+
+		fcgi_compose(&bytes, &rq);
+		fcgi_answer_init(&a);
+		cr_assert(fcgi_exchange(fd, buf_view(&bytes), &a, FCGI_UNTIL_CLOSED, 5000));
+		cr_assert_eq(answer_status(&a), 403);
+		cr_assert(weir_counts(s->weir, "connections_open", 0, 5000));
+		fcgi_answer_release(&a);
+		buf_release(&bytes);
+		close(fd);
+	}
+}
+
 static const struct {
 	const char *length;
 	int status;

@@ -121,14 +121,15 @@ struct view hash_of(const char *token)
 	return view_of((const char *)hash, DIRECTORY_HASH_BYTES);
 }
 
-static char said[2 * CLIENT_NAME_MAX + 16];
+static char said[2 * CLIENT_NAME_MAX + 32];
 
 static void say(void *user, enum directory_result result, const struct directory_entry *e)
 {
 	(void)user;
-	if (result == DIRECTORY_FOUND)
-		snprintf(said, sizeof(said), "%s/%s%s", e->user, e->plan,
-			e->admin ? "/admin" : "");
+	if (result == DIRECTORY_FOUND || result == DIRECTORY_STALE)
+		snprintf(said, sizeof(said), "%s/%s%s%s", e->user, e->plan,
+			e->admin ? "/admin" : "",
+			result == DIRECTORY_STALE ? ", as it was" : "");
 	else
 		snprintf(said, sizeof(said), "%s",
 			result == DIRECTORY_UNKNOWN ? "unknown" : "failed");

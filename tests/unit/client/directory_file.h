@@ -45,7 +45,8 @@ struct directory *file_open(const struct directory_file *f);
 struct view hash_of(const char *token);
 
 /* What directory_know() says and, when it says nothing, what directory_ask() does:
- * "alice/default", "alice/gold/admin", "unknown", "failed". */
+ * "alice/default", "alice/gold/admin", "unknown", "failed"; "alice/default, as it was" when
+ * it fails and said so last. */
 const char *look_token(struct directory *d, const char *token);
 const char *look_user(struct directory *d, const char *user);
 /* Only what is known without asking; "?" when that is nothing. */

@@ -376,13 +376,124 @@ Test(directory, a_file_that_breaks_fails_look_ups_and_is_told_once_a_minute)
 	file_write(
 		f.path, "nonsense in its place, and enough of it to be looked at twice\n");
 	cr_expect_str_eq(look_token(d, "b"), "failed");
+	test_mono_us += S;
+	cr_expect_str_eq(look_token(d, "b"), "failed");
 	cr_expect_eq(logged("the directory cannot be read"), 1);
 	cr_expect_eq(logged("can be read again"), 0);
 	cr_assert_eq(rename(away, f.path), 0);
+	test_mono_us += S;
 	cr_expect_str_eq(look_token(d, "b"), "bob/default", "nothing of it was kept");
 	cr_expect_str_eq(look_token(d, "c"), "unknown");
 	cr_expect_eq(logged("can be read again"), 1);
 	directory_close(d);
+	file_release(&f);
+}
+
+/* Takes the file away, or puts it back. */
+static void swap(struct directory_file *f, bool away)
+{
+	char aside[128];
+
+	snprintf(aside, sizeof(aside), "%s.aside", f->path);
+	cr_assert_eq(away ? rename(f->path, aside) : rename(aside, f->path), 0);
+}
+
+Test(directory, what_it_said_last_holds_while_it_cannot_be_read)
+{
+	struct directory_file f;
+	struct directory *d;
+	char later[32];
+
+	file_init(&f);
+	snprintf(later, sizeof(later), "expires = %lld", (long long)TEST_NOW_S + 5);
+	file_add(&f, "alice", "default", "a", "");
+	file_add(&f, "root", "gold", "r", "admin = 1");
+	file_add(&f, "bob", "gold", "later", later);
+	file_add(&f, "bob", "gold", "never seen", "admin = 1");
+	file_add(&f, "bob", "gold", "revoked", "admin = 1");
+	file_run(&f, "PRAGMA wal_checkpoint(TRUNCATE)");
+	d = file_open(&f);
+	look_token(d, "a");
+	look_token(d, "r");
+	look_token(d, "later");
+	look_token(d, "revoked");
+	look_token(d, "nobody's");
+	look_user(d, "bob");
+	/* It is revoked, and that was seen, before the file is gone. */
+	file_run(&f,
+		"UPDATE tokens SET revoked = 1 WHERE user = 'bob' AND admin = 1; "
+		"PRAGMA wal_checkpoint(TRUNCATE)");
+	test_mono_us += 60 * S;
+	cr_expect_str_eq(look_token(d, "revoked"), "unknown");
+	swap(&f, true);
+	test_mono_us += 3600 * S;
+	/* Asked, and then not asked. */
+	for (int i = 0; i < 2; i++) {
+		cr_expect_str_eq(look_token(d, "a"), "alice/default, as it was");
+		cr_expect_str_eq(look_token(d, "r"), "root/gold/admin, as it was");
+		cr_expect_str_eq(look_token(d, "later"), "bob/gold, as it was");
+		cr_expect_str_eq(look_user(d, "bob"), "bob/gold, as it was");
+		cr_expect_str_eq(look_token(d, "nobody's"), "failed");
+		cr_expect_str_eq(look_token(d, "never seen"), "failed");
+		cr_expect_str_eq(look_token(d, "revoked"), "failed");
+	}
+	test_wall_us = (TEST_NOW_S + 5) * S;
+	cr_expect_str_eq(look_token(d, "later"), "unknown", "it has expired");
+	swap(&f, false);
+	test_mono_us += S;
+	cr_expect_str_eq(look_token(d, "a"), "alice/default");
+	cr_expect_str_eq(look_token(d, "never seen"), "unknown", "revoked");
+	directory_close(d);
+	file_release(&f);
+}
+
+Test(directory, what_was_revoked_does_not_come_back_where_misses_are_not_kept)
+{
+	struct directory_file f;
+	struct directory_options o;
+	struct buf why = { 0 };
+	struct directory *d;
+
+	file_init(&f);
+	file_add(&f, "alice", "default", "a", "admin = 1");
+	o = file_options(&f);
+	o.miss_ttl_ms = 0;
+	d = directory_open(&o, &why);
+	cr_assert(d, "%s", buf_str(&why));
+	cr_expect_str_eq(look_token(d, "a"), "alice/default/admin");
+	file_run(&f, "UPDATE tokens SET revoked = 1; PRAGMA wal_checkpoint(TRUNCATE)");
+	test_mono_us += 60 * S;
+	cr_expect_str_eq(look_token(d, "a"), "unknown");
+	swap(&f, true);
+	cr_expect_str_eq(look_token(d, "a"), "failed");
+	directory_close(d);
+	swap(&f, false);
+	file_release(&f);
+}
+
+Test(directory, while_it_fails_it_is_asked_by_one_once_a_second)
+{
+	struct directory_file f;
+	struct directory *d;
+
+	file_init(&f);
+	file_add(&f, "alice", "default", "a", "");
+	d = file_open(&f);
+	cr_expect_str_eq(know_token(d, "a"), "?");
+	cr_expect_str_eq(look_token(d, "a"), "alice/default");
+	swap(&f, true);
+	test_mono_us += 60 * S;
+	cr_expect_str_eq(look_token(d, "a"), "alice/default, as it was");
+	for (int i = 0; i < 3; i++) {
+		test_mono_us += S - 1;
+		cr_expect_str_eq(know_token(d, "a"), "alice/default, as it was");
+		test_mono_us++;
+		cr_expect_str_eq(know_token(d, "a"), "?", "one is to ask");
+		cr_expect_str_eq(know_token(d, "a"), "alice/default, as it was");
+		cr_expect_str_eq(know_token(d, "b"), "failed");
+	}
+	directory_close(d);
+	swap(&f, false);
 	file_release(&f);
 }
 
@@ -450,6 +561,7 @@ Test(directory, a_look_up_that_is_locked_out_ends_in_time)
 	file_run(&f, "BEGIN EXCLUSIVE");
 	cr_expect_str_eq(look_token(d, "a"), "failed");
 	file_run(&f, "COMMIT");
+	test_mono_us += S;
 	cr_expect_str_eq(look_token(d, "a"), "alice/default");
 	directory_close(d);
 	file_release(&f);

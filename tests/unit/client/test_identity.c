@@ -279,6 +279,61 @@ Test(identity, an_unreadable_directory_is_answered_by_policy)
 	file_release(&f);
 }
 
+Test(identity, who_was_known_stays_what_he_was_while_the_directory_cannot_be_read)
+{
+	static const struct {
+		const char *sources, *token, *remote_user;
+		enum on_error policy;
+		const char *user, *plan;
+		bool exempt, unknown;
+	} rows[] = {
+		{ "t", "a", "", ON_ERROR_OPEN, "alice", "default", false, false },
+		{ "t", "b", "", ON_ERROR_OPEN, "bob", "gold", false, false },
+		{ "t", "root", "", ON_ERROR_OPEN, "alice", "default", true, false },
+		{ "t", "rooT", "", ON_ERROR_OPEN, "", "anonymous", false, false },
+		{ "t", "old", "", ON_ERROR_OPEN, "", "anonymous", false, false },
+		{ "t", "dead", "", ON_ERROR_OPEN, "", "anonymous", false, false },
+		{ "r", "", "bob", ON_ERROR_OPEN, "bob", "gold", false, false },
+		{ "r", "", "carol", ON_ERROR_OPEN, "carol", "default", false, false },
+		{ "t", "b", "", ON_ERROR_CLOSED, "", "anonymous", false, true },
+		{ "t", "root", "", ON_ERROR_CLOSED, "", "anonymous", false, true },
+		{ "r", "", "bob", ON_ERROR_CLOSED, "bob", "default", false, true },
+	};
+	struct directory_file f;
+	struct directory *d = make_directory(&f);
+	char away[128];
+
+	snprintf(away, sizeof(away), "%s.new", f.path);
+	for (int broken = 0; broken < 2; broken++) {
+		for (size_t i = 0; i < COUNT_OF(rows); i++) {
+			struct config config = config_of(rows[i].sources);
+			struct request rq;
+			struct client c;
+			char value[64];
+
+			config.client.directory_error = rows[i].policy;
+			snprintf(value, sizeof(value), "Bearer %s", rows[i].token);
+			make_request(&rq, "REMOTE_ADDR", "192.0.2.7", authorization, value,
+				"REMOTE_USER", rows[i].remote_user, NULL);
+			identify_rq(&c, d, &config, &rq);
+			if (broken) {
+				cr_expect_str_eq(
+					c.user, rows[i].user, "row %zu: %s", i, c.user);
+				cr_expect_str_eq(
+					c.plan, rows[i].plan, "row %zu: %s", i, c.plan);
+				cr_expect_eq(c.exempt, rows[i].exempt, "row %zu", i);
+				cr_expect_eq(c.unknown, rows[i].unknown, "row %zu", i);
+			}
+			request_release(&rq);
+		}
+		if (!broken)
+			cr_assert_eq(rename(f.path, away), 0);
+		test_mono_us += 3600 * S;
+	}
+	directory_close(d);
+	file_release(&f);
+}
+
 static void never(struct client *c)
 {
 	(void)c;
