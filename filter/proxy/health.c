@@ -116,13 +116,19 @@ void health_end(struct health *h, int i)
 
 void health_good(struct health *h, int i)
 {
+	pthread_mutex_lock(&h->lock);
+	h->addrs[i].fails = 0;
+	pthread_mutex_unlock(&h->lock);
+}
+
+void health_answers(struct health *h, int i)
+{
 	struct address *a = &h->addrs[i];
 	bool was_out;
 
 	pthread_mutex_lock(&h->lock);
 	was_out = a->out;
 	a->out = false;
-	a->fails = 0;
 	pthread_mutex_unlock(&h->lock);
 	if (!was_out)
 		return;

@@ -31,10 +31,14 @@ int health_begin(
 	struct health *h, const struct backend *b, uint64_t except, int64_t now_ms);
 void health_end(struct health *h, int i);
 
-/* It answered: what was before is forgotten. */
+/* It begins to answer: one that was left out is back. Until an answer has gone well one
+ * more failure is enough to leave it out again, for one that always breaks off begins
+ * well each time. */
+void health_answers(struct health *h, int i);
+/* An answer has gone well: failures before it are forgotten. */
 void health_good(struct health *h, int i);
-/* It refused, was silent, closed without a word, or talked nonsense. why is for the log:
- * there is a line when it is left out, and one when it is back. */
+/* It refused, was silent, talked nonsense, or broke off before or in its answer. why is
+ * for the log: there is a line when it is left out, and one when it is back. */
 void health_bad(
 	struct health *h, const struct backend *b, int i, int64_t now_ms, const char *why);
 

@@ -64,6 +64,7 @@ bool fastcgi_prepare(struct relay_fastcgi *f)
 	f->sending = true;
 	f->reader = (struct record_reader){ 0 };
 	f->stdout_over = false;
+	f->not_well = false;
 	f->keepable = false;
 	f->end_n = 0;
 	return true;
@@ -199,6 +200,8 @@ static void closed(struct relay_fastcgi *f, const char *why)
 	}
 	if (r->state >= RELAY_HEAD || f->stdout_over) {
 		/* An empty STDOUT record has said all there is. */
+		if (!f->stdout_over && !relay_answer_is_whole(r))
+			fastcgi_blame(f, "it broke off in its answer");
 		relay_judge(r, f->stdout_over, why);
 		return;
 	}
@@ -279,7 +282,7 @@ static bool take_content(struct relay_fastcgi *f, struct view content)
 		if (f->stdout_over)
 			return true;
 		if (r->state < RELAY_HEAD)
-			health_good(f->health, f->at);
+			health_answers(f->health, f->at);
 		return relay_feed(r, content);
 	case FCGI_STDERR: relay_feed_errors(r, content); return true;
 	default: take_end(f, content); return true;
@@ -293,8 +296,7 @@ static bool nonsense(struct relay_fastcgi *f, const char *what)
 		fastcgi_try_afresh(f);
 		return false;
 	}
-	if (f->relay.state < RELAY_HEAD)
-		fastcgi_blame(f, what);
+	fastcgi_blame(f, what);
 	relay_finish(&f->relay, RELAY_BAD, what);
 	return false;
 }
@@ -449,6 +451,11 @@ static bool expired(struct relay *r)
 		fastcgi_blame(f, "no answer in time");
 		return false;
 	case RELAY_SEND: fastcgi_blame(f, "it takes no more of a request"); return false;
+	case RELAY_HEAD:
+		fastcgi_blame(f, "its answer's head stopped half-way");
+		return false;
+	/* Where events are few it is the operator's way to end a stream. */
+	case RELAY_BODY: f->not_well = true; return false;
 	default: return false;
 	}
 }
@@ -470,6 +477,9 @@ static void stop(struct relay *r, bool whole)
 {
 	struct relay_fastcgi *f = of(r);
 
+	/* Also when the client left before the end: until then it went well. */
+	if (r->state >= RELAY_HEAD && f->at >= 0 && !f->not_well)
+		health_good(f->health, f->at);
 	if (whole && f->keepable && f->keep && f->end_n == END_REQUEST_LEN && f->watch)
 		idle_put(r->loop, f->health, f->at, relay_watch_release(&f->watch), f->keep,
 			f->keep_idle_ms);

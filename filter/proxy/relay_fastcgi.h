@@ -33,6 +33,7 @@ struct relay_fastcgi {
 	uint64_t tried;          /* in this round */
 	uint64_t spent;          /* not to be asked again for this request */
 	uint64_t blamed;         /* whose failure is counted */
+	bool not_well;           /* this attempt shows nothing good of its address */
 	bool repeatable;         /* it may go out on more than one */
 	bool fresh;              /* no kept connection any more */
 	bool queue_full;         /* one of this round's listen queues was */
@@ -62,7 +63,7 @@ void fastcgi_try_elsewhere(struct relay_fastcgi *f);
 /* The same when the connection had served before: the address may be asked again. */
 void fastcgi_try_afresh(struct relay_fastcgi *f);
 /* The address in use has failed. A request counts once against each, though it may knock
- * often. */
+ * often. Not for what the client or the operator's limits have ended. */
 void fastcgi_blame(struct relay_fastcgi *f, const char *why);
 /* Closes the connection, if there is one, and leaves its address. */
 void fastcgi_leave(struct relay_fastcgi *f);

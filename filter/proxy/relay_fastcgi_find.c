@@ -18,12 +18,11 @@
 #define BACKOFF_LEAST 5 /* ms between two rounds of full listen queues ... */
 #define BACKOFF_MOST  100
 
-/* The address in use has failed. A request counts once against each, though it may
- * knock often. */
 void fastcgi_blame(struct relay_fastcgi *f, const char *why)
 {
 	struct relay *r = &f->relay;
 
+	f->not_well = true;
 	if (f->at < 0 || f->blamed & fastcgi_bit(f->at) || r->state == RELAY_ALONE)
 		return;
 	f->blamed |= fastcgi_bit(f->at);

@@ -27,6 +27,28 @@ static void close_in_the_head(struct fake *f, int fd)
 	fake_say(fd, FCGI_STDOUT, 1, VIEW("X-A: 1\r\n"));
 }
 
+static void close_in_the_body(struct fake *f, int fd)
+{
+	fake_read_request(f, fd);
+	fake_say(fd, FCGI_STDOUT, 1, VIEW("Content-Type: text/plain\r\n\r\nhalf of "));
+}
+
+static void stop_in_the_body(struct fake *f, int fd)
+{
+	char c;
+
+	close_in_the_body(f, fd);
+	while (read(fd, &c, 1) > 0)
+		;
+}
+
+/* Whole by its length, though it never says so. */
+static void close_behind_the_body(struct fake *f, int fd)
+{
+	fake_read_request(f, fd);
+	fake_say(fd, FCGI_STDOUT, 1, VIEW("Content-Length: 4\r\n\r\nhalf"));
+}
+
 static void overloaded(struct fake *f, int fd)
 {
 	fake_read_request(f, fd);
@@ -165,6 +187,39 @@ Test(relay_retry, an_answer_that_has_begun_is_not_asked_for_again)
 	fake_release(&bad);
 }
 
+static void say_nothing(struct fake *f, int fd)
+{
+	char c;
+
+	fake_read_request(f, fd);
+	while (read(fd, &c, 1) > 0)
+		;
+}
+
+/* It may be at work still: a costly call is not made twice. */
+Test(relay_retry, a_request_that_had_no_answer_in_time_is_not_sent_on)
+{
+	struct fake good = { .serve = answer_ok }, silent = { .serve = say_nothing };
+	struct fake *both[] = { &good, &silent };
+	struct run runs[2];
+
+	fake_start(&good, 8);
+	fake_start(&silent, 8);
+	for (size_t i = 0; i < 2; i++) {
+		runs[i] = request("no-answer", "GET", both, 2);
+		runs[i].backend.first_byte_timeout_ms = 1000;
+	}
+	run_in_turn(runs, 2);
+	cr_expect_eq((runs[0].how == RELAY_TIMEOUT) + (runs[1].how == RELAY_TIMEOUT), 1);
+	for (size_t i = 0; i < 2; i++)
+		run_release(&runs[i]);
+	fake_stop(&good);
+	fake_stop(&silent);
+	cr_expect_eq(good.served, 1);
+	fake_release(&good);
+	fake_release(&silent);
+}
+
 static size_t times(const char *text, const char *words)
 {
 	size_t n = 0;
@@ -221,6 +276,69 @@ Test(relay_retry, an_overloaded_address_is_left_out_and_comes_back)
 	fake_stop(&busy);
 	fake_release(&good);
 	fake_release(&busy);
+}
+
+/* Twelve requests in a row to two addresses, of which one serves so; how many it was
+ * given. */
+static int asked(const char *name, void (*serve)(struct fake *f, int fd),
+	void (*change)(struct run *r))
+{
+	struct fake good = { .serve = answer_ok }, bad = { .serve = serve };
+	struct fake *both[] = { &good, &bad };
+	struct run runs[12];
+	int served;
+
+	fake_start(&good, 16);
+	fake_start(&bad, 16);
+	for (size_t i = 0; i < COUNT_OF(runs); i++) {
+		runs[i] = request(name, "GET", both, 2);
+		runs[i].backend.max_fails = 3;
+		runs[i].backend.fail_timeout_ms = 60000;
+		if (change)
+			change(&runs[i]);
+	}
+	run_in_turn(runs, COUNT_OF(runs));
+	for (size_t i = 0; i < COUNT_OF(runs); i++)
+		run_release(&runs[i]);
+	fake_stop(&good);
+	fake_stop(&bad);
+	served = bad.served;
+	fake_release(&good);
+	fake_release(&bad);
+	return served;
+}
+
+Test(relay_retry, an_address_that_breaks_off_in_its_answers_is_left_out)
+{
+	logged();
+	cr_expect_eq(asked("breaks", close_in_the_body, NULL), 3);
+	cr_expect(strstr(logged(), "why=\"it broke off in its answer\""));
+	cr_expect_eq(asked("breaks-head", close_in_the_head, NULL), 3);
+	cr_expect(strstr(logged(), "why=\"it broke off in its answer\""));
+}
+
+static void client_leaves(struct run *r)
+{
+	r->cancel_in_body = true;
+}
+
+static void limit_of_the_whole(struct run *r)
+{
+	r->backend.timeout_ms = 100;
+}
+
+static void limit_of_silence(struct run *r)
+{
+	r->backend.idle_timeout_ms = 100;
+}
+
+Test(relay_retry, what_clients_and_limits_end_is_no_fault_of_an_address)
+{
+	cr_expect_eq(asked("left", close_in_the_body, client_leaves), 6);
+	cr_expect_eq(asked("behind", close_behind_the_body, NULL), 6);
+	asked("limit", stop_in_the_body, limit_of_the_whole);
+	asked("silent", stop_in_the_body, limit_of_silence);
+	cr_expect_eq(counter_sum(COUNT_backend_ejections), 0);
 }
 
 Test(relay_retry, when_all_are_down_somebody_is_asked_all_the_same)

@@ -96,10 +96,33 @@ Test(health, failures_in_a_row_leave_an_address_out_until_one_request_finds_it_w
 	fail_times(h, &b, 0, 1, 1002);
 	cr_expect_eq(share(h, &b, 0, 2001), 0, "once more is enough");
 	cr_expect_eq(ask(h, &b, 0, 2002), 0);
+	health_answers(h, 0);
 	health_good(h, 0);
 	cr_expect_eq(share(h, &b, 0, 2003), 6);
 	cr_expect_eq(counter_sum(COUNT_backend_addresses_out), 0);
 	cr_expect_eq(counter_sum(COUNT_backend_ejections), 1, "a state, not each failure");
+}
+
+Test(health, one_that_begins_to_answer_is_back_but_not_yet_forgiven)
+{
+	struct net_addr addrs[2];
+	struct backend b = with_addresses((char[]){ "breaks" }, addrs, 2);
+	struct health *h = health_of(&b);
+
+	for (int i = 0; i < 3; i++) {
+		cr_expect_eq(share(h, &b, 0, 0), 6);
+		health_answers(h, 0);
+		fail_times(h, &b, 0, 1, 0);
+	}
+	cr_expect_eq(share(h, &b, 0, 1), 0, "three answers that broke off");
+	health_answers(h, 0);
+	cr_expect_eq(share(h, &b, 0, 2), 6);
+	fail_times(h, &b, 0, 1, 2);
+	cr_expect_eq(share(h, &b, 0, 3), 0, "the next one breaks off too");
+	health_answers(h, 0);
+	health_good(h, 0);
+	fail_times(h, &b, 0, 2, 4);
+	cr_expect_eq(share(h, &b, 0, 5), 6, "one answer was whole");
 }
 
 Test(health, the_last_one_is_always_kept)
