@@ -257,11 +257,13 @@ const struct option options[] = {
 	{ "backend", "retry", BACKEND(retry), WORDS(retries), "safe",
 	  RELOAD | OPT_NAMED | OPT_FOR_FASTCGI,
 	  "Requests that are sent to the next address when one closes without a word: safe is "
-	  "GET, HEAD and OPTIONS, idempotent also PUT and DELETE." },
+	  "GET, HEAD and OPTIONS, idempotent also PUT and DELETE. One that is silent for "
+	  "first_byte_timeout may still be at work, so nothing is sent twice for that." },
 	{ "backend", "max_fails", BACKEND(max_fails), KIND(number, 0, 1000), "3",
 	  RELOAD | OPT_NAMED | OPT_FOR_FASTCGI,
-	  "Failures in a row after which an address is left out for a while; 0 for never. The "
-	  "last one is never left out." },
+	  "Failures in a row after which an address is left out for a while; 0 for never. It "
+	  "fails when it refuses, is silent for first_byte_timeout, or breaks off in an "
+	  "answer. The last one is never left out." },
 	{ "backend", "fail_timeout", BACKEND(fail_timeout_ms), KIND(ms, 1, HOUR), "5s",
 	  RELOAD | OPT_NAMED | OPT_FOR_FASTCGI,
 	  "How long that is. Then one request finds out how it is." },

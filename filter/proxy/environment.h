@@ -4,8 +4,8 @@
  * It is built from an allow-list: what a web server sends beside that (its own PATH,
  * an LD_PRELOAD set by whoever can reach the socket) never gets to a program. What
  * the RFC demands and the web server did not send has a default; what the operator wants
- * to be there (backend.env) is added. Pure: no I/O, and
- * nothing of weir's own environment is in it.
+ * to be there (backend.env) is added. Pure: no I/O, and nothing of weir's own environment
+ * is in it.
  */
 #ifndef WEIR_PROXY_ENVIRONMENT_H
 #define WEIR_PROXY_ENVIRONMENT_H
