@@ -113,6 +113,16 @@ static bool take_kept(struct relay_fastcgi *f)
 	return true;
 }
 
+/* An idle connection that this request may not use may hold the application's last
+ * process, which then never sees the new one. */
+static void give_one_up(const struct relay_fastcgi *f)
+{
+	int fd = f->keep ? idle_take(f->health, f->at) : -1;
+
+	if (fd >= 0)
+		close(fd);
+}
+
 static void nobody_there(struct relay_fastcgi *f)
 {
 	struct relay *r = &f->relay;
@@ -142,6 +152,7 @@ static bool one_round(struct relay_fastcgi *f)
 		f->tried |= fastcgi_bit(f->at);
 		if (take_kept(f))
 			return true;
+		give_one_up(f);
 		switch (attempt(f, &b->addrs[f->at])) {
 		case ATTEMPT_UNDER_WAY: return true;
 		case ATTEMPT_QUEUE_FULL:

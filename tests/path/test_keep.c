@@ -98,6 +98,25 @@ Test(keep, no_more_are_kept_than_told_and_not_for_long)
 	cr_expect_eq(get(w, slow, "", 10000), 200);
 }
 
+Test(keep, an_upload_does_not_wait_for_a_connection_kept_idle)
+{
+	const char *ok = script("ok.php", "echo 'ok';");
+	struct weir *w = weir_before(php_start(1, ""), "keep = 1\nkeep_idle = 60s\n");
+	struct fcgi_request upload = {
+		.method = "POST", .uri = "/x.php", .script = ok, .body = VIEW("body")
+	};
+	struct fcgi_answer a;
+
+	cr_assert_eq(get(w, ok, "", 10000), 200);
+	cr_assert(weir_counts(w, "backend_idle", 1, 5000));
+	cr_assert(fcgi_call(w->addr, &upload, &a, 20000));
+	cr_expect_eq(answer_status(&a), 200);
+	fcgi_answer_release(&a);
+	/* Its own connection takes the place of the other. */
+	cr_expect(weir_counts(w, "backend_idle", 1, 5000));
+	cr_expect_eq(weir_counter(w, "backend_reuses"), 0);
+}
+
 Test(keep, children_that_are_replaced_cost_nobody_an_answer)
 {
 	const char *ok = script("ok.php", "echo 'ok';");
