@@ -475,6 +475,7 @@ def show_weir(weir, props, before, after, wrong, sanitized):
 def holds(weir, props):
     """What must not grow."""
     counters = weir.counters()
+    time.sleep(0.1)  # its connection is a descriptor too
     children = weir.process.children()
     return {
         "descriptors": weir.process.files(),

@@ -608,21 +608,17 @@ def warm_up(stage, weirs, memory):
     wait_until(lambda: not any(weir.counters()["exchanges_open"] for weir in weirs), 5, 0.05)
     for weir in [*weirs, memory]:
         weir.forget_log()
+    pause(0.2)  # the last one's connection is a descriptor too
     return [weir.process.files() for weir in weirs], [weir.process.memory() for weir in weirs]
-
-
-def calm_down(weirs, files):
-    """The weirs' counters, once requests are over and descriptors are as before."""
-    wait_until(lambda: all(weir.process.files() <= n for weir, n in zip(weirs, files)), 10, 0.1)
-    return [weir.counters() for weir in weirs]
 
 
 def show_weirs(weirs, before, wrong, sanitized):
     files, memory = before
+    wait_until(lambda: all(weir.process.files() <= n for weir, n in zip(weirs, files)), 10, 0.1)
     rows = []
-    for weir, counters, files_before, memory_before in zip(
-            weirs, calm_down(weirs, files), files, memory):
+    for weir, files_before, memory_before in zip(weirs, files, memory):
         files_now, memory_now = weir.process.files(), weir.process.memory()
+        counters = weir.counters()
         rows.append((weir.name, f"{files_before} -> {files_now}",
                      f"{memory_before / 2**20:.1f} -> {memory_now / 2**20:.1f}",
                      counters["exchanges_open"], counters["decisions_redis"],
