@@ -26,189 +26,30 @@ and at the end what weir holds, beside what it held at the start. What a CGI pro
 left behind is its own affair and may run on; the script ends it. Exits with 1 when
 anything is not as promised.
 """
-import argparse
 import collections
-import os
-import signal
-import socket
-import struct
 import sys
-import threading
 import time
 
-from stage import (TOP, Broken, Stage, milliseconds, percentile, say, table, wait_until, write)
-
-CONNECT_S, SILENCE_S, TOTAL_S, GRACE_S = 0.5, 1, 2, 0.5
-SLACK_S = 2  # what a busy machine may add to any of these
-BACK_S = 1
-STAYING = b"sleep\x0077777\x00"
-GROWTH = 24 << 20  # bytes that weir may have more at the end
-
-PHP = os.path.join(TOP, "contrib/handlers/hello.php")
-STREAMS = {
-    "application": "30 /application/{n}",
-    "php": "15 /php/{n} " + PHP,
-    "program": "4 /program/{n}",
-    "bad": "20 /bad/{n}",
-    "pair": "20 /pair/{n}",
-    "fpm": "15 /fpm/{n} " + PHP,
-    "cgi": "4 /cgi/{n}",
-}
-HEALTHY = ("application", "php", "program")
-
-WEIR_INI = """endpoints = {dir}/endpoints/*.ini
-[store]
-type = memory
-[backend application]
-fastcgi = unix:{dir}/application.sock
-[backend php]
-fastcgi = unix:{dir}/php.sock
-[backend bad]
-fastcgi = {bad}
-{limits}
-[backend pair]
-fastcgi = {pair}
-fastcgi = unix:{dir}/application.sock
-fail_timeout = 500ms
-{limits}
-[backend fpm]
-fastcgi = unix:{dir}/fpm.sock
-{limits}
-[backend program]
-cgi = {dir}/programs
-[backend cgi]
-cgi = {dir}/programs
-kill_grace = 500ms
-{limits}
-"""
-LIMITS = """connect_timeout = 500ms
-first_byte_timeout = 1s
-idle_timeout = 1s
-timeout = 2s"""
-PROGRAM = """#!/bin/sh
-printf 'Content-Type: text/plain\\n\\nhello\\n'
-"""
-# What it does beside that is in a file that the script writes.
-CGI = """#!/bin/sh
-. {dir}/manners
-printf 'Content-Type: text/plain\\n\\nhello\\n'
-"""
+from backends_scene import (BACK_S, CONNECT_S, GROWTH, HEALTHY, SILENCE_S, SLACK_S, STREAMS,
+                            TOTAL_S, Props, holds, start_weir)
+from stage import (Broken, Stage, half_and_most, percentile, read_arguments, say, table,
+                   wait_until)
 
 
-def record(kind, content):
-    return struct.pack("!BBHHBx", 1, kind, 1, len(content), 0) + content
+class Act:
+    """What happened while one fault was on stage."""
 
+    def __init__(self, name, phase, stream, answers, lasts, pair):
+        self.name, self.phase, self.stream, self.lasts = name, phase, stream, lasts
+        self.answers, self.pair = answers.split(), pair
+        self.began = time.monotonic()
+        self.broke = self.mended = self.ended = None
 
-def stdout(text):
-    return record(6, text)
+    def breaks(self):
+        self.broke = time.monotonic()
 
-
-def end(protocol_status=0):
-    return record(3, struct.pack("!LB3x", 0, protocol_status))
-
-
-class Actor:
-    """A FastCGI application that plays the part it is given. A connection keeps the part
-    that it began with."""
-
-    def __init__(self):
-        self.part = self.well
-        self.open = 0
-        self.listener = None
-        self.port = None
-        self.listen()
-
-    @property
-    def address(self):
-        return f"tcp:127.0.0.1:{self.port}"
-
-    def listen(self):
-        self.listener = socket.socket()
-        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.listener.bind(("127.0.0.1", self.port or 0))
-        self.port = self.listener.getsockname()[1]
-        self.listener.listen(511)
-        threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
-
-    def leave(self):
-        """Nobody listens any longer."""
-        # accept() in the other thread is woken by this, and not by close().
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-
-    def accept(self, listener):
-        while True:
-            try:
-                s, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(s, self.part), daemon=True).start()
-
-    def serve(self, s, part):
-        self.open += 1
-        try:
-            with s:
-                if self.read_request(s):
-                    part(s)
-        except OSError:
-            pass  # weir has left, as it should when this takes too long
-        self.open -= 1
-
-    @staticmethod
-    def read_request(s):
-        """To the end of its body."""
-        with s.makefile("rb") as file:
-            while True:
-                head = file.read(8)
-                if len(head) < 8:
-                    return False
-                kind, n, padding = struct.unpack("!xB2xHBx", head)
-                file.read(n + padding)
-                if kind == 5 and n == 0:
-                    return True
-
-    @staticmethod
-    def reset(s):
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        s.close()
-
-    # The parts
-
-    @staticmethod
-    def well(s):
-        s.sendall(stdout(b"Content-Type: text/plain\r\n\r\nhello\n") + end())
-
-    @staticmethod
-    def silent(s):
-        s.recv(1)
-
-    def reset_before(self, s):
-        self.reset(s)
-
-    def reset_within(self, s):
-        s.sendall(stdout(b"Content-Type: text/plain\r\n\r\n" + b"x" * 1000))
-        time.sleep(0.02)
-        self.reset(s)
-
-    @staticmethod
-    def slow_header(s):
-        s.sendall(stdout(b"X-Slow: "))
-        while True:
-            s.sendall(stdout(b"a"))
-            time.sleep(0.1)
-
-    @staticmethod
-    def endless_header(s):
-        while True:
-            s.sendall(stdout(b"X-Endless: " + b"a" * 1000 + b"\r\n"))
-
-    @staticmethod
-    def overloaded(s):
-        s.sendall(end(2))
-
-    @staticmethod
-    def nonsense(s):
-        s.sendall(b"HTTP/1.1 200 OK\r\n\r\nthis is no FastCGI\n")
+    def mends(self):
+        self.mended = time.monotonic()
 
 
 #
@@ -291,84 +132,10 @@ fault("CGI stays", "cgi", "200", SILENCE_S)(misbehaves(
 fault("CGI hangs", "cgi", "504", SILENCE_S)(misbehaves("trap '' TERM\nsleep 77777\n"))
 
 
-class Props:
-    """The backends."""
-
-    def __init__(self, stage):
-        self.stage = stage
-        self.actor = Actor()
-        stage.echo("application", 2)
-        self.start_php("php")
-        self.start_fpm()
-        self.programs = stage.path("programs")
-        os.mkdir(self.programs)
-        stage.at_end(self.end)
-        self.set_manners("")
-        write(stage.path("programs/program"), PROGRAM, 0o755)
-        write(stage.path("programs/cgi"), CGI.format(dir=stage.dir), 0o755)
-
-    def start_php(self, name):
-        root = os.geteuid() == 0
-        path, conf = self.stage.path(name + ".sock"), self.stage.path(name + ".conf")
-        write(conf, "[global]\ndaemonize = no\nerror_log = /dev/stderr\n"
-              f"[chaos]\nlisten = {path}\nlisten.backlog = 511\n"
-              + ("user = root\ngroup = root\n" if root else "")
-              + "pm = static\npm.max_children = 3\n")
-        server = self.stage.start(name, ["php-fpm8.2", "-F", "-y", conf, *(["-R"] * root)])
-        self.stage.expect(server, path)
-        return server
-
-    def start_fpm(self):
-        self.fpm = self.start_php("fpm")
-
-    def kill_php_worker(self):
-        """The oldest; the others serve on, and a new one takes its place."""
-        for pid in sorted(self.fpm.children())[:1]:
-            os.kill(pid, signal.SIGKILL)
-
-    def set_manners(self, text):
-        """In one piece, also for a program that reads them now."""
-        write(self.stage.path("manners.new"), text)
-        os.rename(self.stage.path("manners.new"), self.stage.path("manners"))
-
-    def left_behind(self):
-        """Processes that CGI programs have left behind. Nobody ends them but who began
-        them, which is this script."""
-        left = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    command = file.read()
-                if command == STAYING and os.readlink(f"/proc/{pid}/cwd") == self.programs:
-                    left.append(int(pid))
-            except OSError:
-                pass
-        return left
-
-    def end(self):
-        for pid in self.left_behind():
-            os.kill(pid, signal.SIGKILL)
-
-
-class Act:
-    """What happened while one fault was on stage."""
-
-    def __init__(self, name, phase, stream, answers, lasts, pair):
-        self.name, self.phase, self.stream, self.lasts = name, phase, stream, lasts
-        self.answers, self.pair = answers.split(), pair
-        self.began = time.monotonic()
-        self.broke = self.mended = self.ended = None
-
-    def breaks(self):
-        self.broke = time.monotonic()
-
-    def mends(self):
-        self.mended = time.monotonic()
-
-
 #
 # What they show
 #
+
 
 def answer_of(request):
     """A status, "cut", or what is never right: a word with a question mark."""
@@ -403,8 +170,7 @@ class Judge:
         if act and p99 > usual * 10 + 20:
             self.blame(act, f"healthy requests took {p99:.1f} ms (p99), usually {usual:.1f}")
         share = 100 * (len(good) - len(bad)) / max(len(good), 1)
-        return (f"{share:.2f} %",
-                f"{milliseconds(percentile([r.ms() for r in mine], 0.5))}/{milliseconds(p99)}"), p99
+        return (f"{share:.2f} %", half_and_most([r.ms() for r in mine])), p99
 
     def during(self, act):
         """Cells about the broken backend: requests, right, slowest."""
@@ -472,35 +238,9 @@ def show_weir(weir, props, before, after, wrong, sanitized):
     table(("weir has", "at the start", "at the end"), rows)
 
 
-def holds(weir, props):
-    """What must not grow."""
-    counters = weir.counters()
-    time.sleep(0.1)  # its connection is a descriptor too
-    children = weir.process.children()
-    return {
-        "descriptors": weir.process.files(),
-        "zombies": sum(state == "Z" for state in children.values()),
-        "children": len(children),
-        "connections to the actor": props.actor.open,
-        "requests": counters["exchanges_open"],
-        "programs": counters["programs_running"],
-        "addresses left out": counters["backend_addresses_out"],
-        "memory, KiB": weir.process.memory() // 1024,
-    }
-
-
 #
 # The play
 #
-
-def start_weir(stage, props):
-    os.mkdir(stage.path("endpoints"))
-    for name in STREAMS:
-        write(stage.path(f"endpoints/{name}.ini"),
-              f"[endpoint {name}]\nmatch = GET /{name}/{{n}}\nbackend = {name}\n"
-              "@RateLimit = type=global count=100000 window=1s\n")
-    return stage.weir("weir", WEIR_INI.format(
-        dir=stage.dir, bad=props.actor.address, pair=props.actor.address, limits=LIMITS))
 
 
 def play(load, props, faults, seconds, short):
@@ -523,24 +263,9 @@ def play(load, props, faults, seconds, short):
     return acts
 
 
-def read_arguments():
-    parser = argparse.ArgumentParser(
-        description="Faults of backends under constant load; see the head of this file.")
-    parser.add_argument("--short", action="store_true", help="each fault once, and briefly")
-    parser.add_argument("--seconds", type=int, default=600, help="how long (600)")
-    parser.add_argument("--build", default=os.path.join(TOP, "build"),
-                        help="the build directory")
-    parser.add_argument("--only", help="faults, with commas between them")
-    arguments = parser.parse_args()
-    if arguments.only and set(arguments.only.split(",")) - set(FAULTS):
-        parser.error("there is " + ", ".join(FAULTS))
-    return arguments
-
-
 def main():
-    arguments = read_arguments()
-    wanted = arguments.only.split(",") if arguments.only else FAULTS
-    faults = {name: FAULTS[name] for name in FAULTS if name in wanted}
+    arguments = read_arguments("backends", FAULTS)
+    faults = {name: FAULTS[name] for name in arguments.faults}
     usual_s = 2 if arguments.short else 10
     with Stage(arguments.build) as stage:
         props = Props(stage)

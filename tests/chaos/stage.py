@@ -6,6 +6,7 @@ killed by their group (and by the kernel, should the script itself be killed), n
 namespaces and the directory are removed. All servers listen on unix sockets in the
 directory, but for Redis, which weir is to meet over TCP.
 """
+import argparse
 import atexit
 import calendar
 import json
@@ -213,6 +214,23 @@ class Stage:
         return Load(self, streams, targets, patience_s)
 
 
+def read_arguments(what, faults):
+    """The command line of both scripts: of all faults those that are wanted, in .faults."""
+    parser = argparse.ArgumentParser(
+        description=f"Faults of {what} under constant load; see the head of the script.")
+    parser.add_argument("--short", action="store_true", help="each fault once, and briefly")
+    parser.add_argument("--seconds", type=int, default=600, help="how long (600)")
+    parser.add_argument("--build", default=os.path.join(TOP, "build"),
+                        help="the build directory")
+    parser.add_argument("--only", help="faults, with commas between them")
+    arguments = parser.parse_args()
+    wanted = arguments.only.split(",") if arguments.only else faults
+    if set(wanted) - set(faults):
+        parser.error("there is " + ", ".join(faults))
+    arguments.faults = [name for name in faults if name in wanted]
+    return arguments
+
+
 def run(*argv):
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -347,8 +365,11 @@ def percentile(values, part):
     return values[min(int(part * len(values)), len(values) - 1)] if values else None
 
 
-def milliseconds(value):
-    return "-" if value is None else f"{value:.2f}"
+def half_and_most(took):
+    """Of milliseconds: what half of them and what 99 of 100 take at most."""
+    if not took:
+        return "-/-"
+    return f"{percentile(took, 0.5):.2f}/{percentile(took, 0.99):.2f}"
 
 
 def table(head, rows):
