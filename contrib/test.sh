@@ -81,6 +81,7 @@ check "quick start, counting in memory" \
 	env WEIR_BUILD="$build" "$top/contrib/quickstart.sh" --once --port "$port"
 check "quick start, counting in Redis" \
 	env WEIR_BUILD="$build" "$top/contrib/quickstart.sh" --once --redis --port "$port"
+check "quick start, until Ctrl-C" env WEIR_BUILD="$build" "$top/tests/quickstart.py"
 
 say "result"
 [ -z "$failures" ] || printf 'failed:%s\n\n' "$failures"
