@@ -10,7 +10,7 @@ build='build-essential meson ninja-build pkg-config
 demo='lighttpd redis-server spawn-fcgi curl perl'
 test='libfaketime libcriterion-dev libcurl4-openssl-dev nginx-light php8.2-fpm
 	apache2 libapache2-mod-fcgid git libcgi-pm-perl php8.2-cgi
-	clang clang-format shellcheck'
+	iproute2 clang libclang-rt-14-dev clang-format clang-tidy cppcheck shellcheck'
 
 case "${1:-}" in
 '')	packages=$build ;;

@@ -2,7 +2,7 @@
 # Install, build and run every test, then again under AddressSanitizer and UBSan. Ends
 # with a line "N passed, N failed".
 #
-#	contrib/test.sh [--quick]      --quick leaves the sanitizers out
+#	contrib/test.sh [--quick]      --quick leaves the sanitizers and fuzz drivers out
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -74,6 +74,8 @@ if [ -z "$quick" ]; then
 	export LSAN_OPTIONS="suppressions=$top/tests/lsan.supp:print_suppressions=0"
 	export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 	suite "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false
+	check "fuzz drivers, a few seconds each" \
+		env WEIR_FUZZ_BUILD="$build-fuzz" "$top/tests/fuzz/run.sh" 6
 fi
 
 port=$("$top/tests/free_port.py")
