@@ -28,6 +28,10 @@ void kind_release_list(void *field, size_t *n);
 /* Whether both are one address, however they were written. */
 bool kind_same_addr(const struct net_addr *a, const struct net_addr *b);
 
+/* Puts text, an address of either family, into net's addr; *mapped: it is an IPv4 one
+ * written as IPv6. False when it is none. */
+bool kind_read_ip(struct view text, struct network *net, bool *mapped);
+
 /* kinds.c */
 extern const struct option_kind kind_number, kind_workers, kind_size, kind_ms, kind_bool,
 	kind_enum, kind_mode, kind_rate;
@@ -40,6 +44,8 @@ extern const struct option_kind kind_sentence, kind_localized, kind_media_type;
 /* kinds_variable.c */
 extern const struct option_kind kind_variables;
 /* kinds_net.c */
-extern const struct option_kind kind_control, kind_addresses, kind_networks, kind_redis;
+extern const struct option_kind kind_control, kind_addresses, kind_networks;
+/* kinds_redis.c */
+extern const struct option_kind kind_redis;
 
 #endif
