@@ -109,6 +109,23 @@ static void check_client(struct load *l)
 			"directory = sqlite:/var/lib/weir/weir.db beside it");
 }
 
+/* A user alone would not be named to Redis at all. */
+static void check_store(struct load *l)
+{
+	const struct config *c = l->config;
+	bool filed = l->draft.password_file && *l->draft.password_file;
+
+	for (size_t i = 0; i < c->store.n_servers && !filed; i++) {
+		const struct redis_server *s = &c->store.servers[i];
+
+		if (s->username && !s->password)
+			mistake_add(l->m, load_place(l, "store", "url"),
+				"store.url: user \"%s\" has no password; write one behind "
+				"the ':', or password_file = FILE",
+				s->username);
+	}
+}
+
 static void check_reply(struct load *l)
 {
 	const char *template = l->draft.reply_template;
@@ -320,6 +337,7 @@ void load_check(struct load *l)
 {
 	check_loops(l);
 	check_client(l);
+	check_store(l);
 	check_reply(l);
 	finish_rules(l, &l->config->site);
 	for (size_t i = 0; i < l->config->n_endpoints; i++)

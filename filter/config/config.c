@@ -30,6 +30,7 @@ static void config_free(struct config *c)
 	pattern_index_free(c->patterns);
 	options_release(IN_CONFIG, c);
 	free(c->reply.template_text);
+	free(c->store.password);
 	free(c->endpoints);
 	free(c->backends);
 	free(c->files);
@@ -86,8 +87,11 @@ static void put_store(const struct config *c, struct buf *out)
 		buf_add_byte(out, '\n');
 		return;
 	}
-	buf_addf(out, "store redis at %s, database %u, timeout ", c->store.addr.text,
-		c->store.db);
+	buf_add_str(out, "store redis at ");
+	for (size_t i = 0; i < c->store.n_servers; i++)
+		buf_addf(out, "%s%s, database %u", i ? ", else at " : "",
+			c->store.servers[i].addr.text, c->store.servers[i].db);
+	buf_add_str(out, ", timeout ");
 	unit_put_duration(out, c->store.timeout_ms);
 	buf_addf(out, "; without it %s\n", policies[c->fallback.policy]);
 }

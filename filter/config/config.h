@@ -128,6 +128,15 @@ struct localized {
 	char *text;     /* with {retry_after} */
 };
 
+/* One store.url. */
+struct redis_server {
+	struct net_addr addr; /* text to show; ss is unused when host is set */
+	char *host;           /* a name to look up at each connect, or NULL */
+	unsigned port;
+	char *username, *password; /* NULL when not given */
+	unsigned db;
+};
+
 struct config {
 	atomic_uint refs;
 	char *file; /* the path it was read from */
@@ -157,11 +166,10 @@ struct config {
 	} server;
 	struct {
 		enum store_type type;
-		struct net_addr addr; /* of Redis; ss unused when host is set */
-		char *host;           /* a name to look up at each connect, or NULL */
-		unsigned port;
-		char *username, *password; /* NULL when not given */
-		unsigned db;
+		struct redis_server *servers; /* in the order in which they are tried */
+		size_t n_servers;
+		char *password; /* what store.password_file holds, or NULL; of those whose
+				 * URL has none */
 		int64_t timeout_ms;
 		uint64_t breaker_failures; /* in a row that open the breaker; 0: none do */
 		int64_t breaker_slow_ms;   /* answers above are slow; 0: half of timeout */

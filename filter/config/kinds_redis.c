@@ -119,8 +119,8 @@ static bool is_host_name(struct view host)
 }
 
 /* Where Redis is: a numeric address or a socket into addr, a name into host. */
-static bool set_server(const struct redis_url *url, struct config *c, struct net_addr *addr,
-	struct buf *why)
+static bool set_place(
+	const struct redis_url *url, struct redis_server *server, struct buf *why)
 {
 	struct buf text = { 0 };
 	struct network net = { 0 };
@@ -147,67 +147,102 @@ static bool set_server(const struct redis_url *url, struct config *c, struct net
 			VIEW_ARG(url->host), (unsigned)port);
 		if (!numeric) {
 			/* Looked up at each connect; the address may change. */
-			c->store.host = strndup(url->host.p, url->host.n);
-			snprintf(addr->text, sizeof(addr->text), "%.*s",
+			server->host = strndup(url->host.p, url->host.n);
+			snprintf(server->addr.text, sizeof(server->addr.text), "%.*s",
 				VIEW_ARG(buf_view(&text)));
-			ok = c->store.host != NULL;
+			ok = server->host != NULL;
 			why->failed |= !ok;
 			goto out;
 		}
 	}
 	buf_add_str(why, ": ");
-	ok = buf_ok(&text) && net_addr_parse(buf_view(&text), addr, why);
+	ok = buf_ok(&text) && net_addr_parse(buf_view(&text), &server->addr, why);
 	if (ok)
 		buf_reset(why);
 out:
-	c->store.port = (unsigned)port;
+	server->port = (unsigned)port;
 	buf_release(&text);
 	return ok;
 }
 
-static void release_redis(void *field, size_t *n)
+static bool same_text(const char *a, const char *b)
 {
-	struct config *c = field;
-
-	(void)n;
-	free(c->store.host);
-	free(c->store.username);
-	free(c->store.password);
-	c->store.host = c->store.username = c->store.password = NULL;
+	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The row's field is the whole configuration: a URL fills several of its fields. */
-static bool read_redis(
-	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
+static bool same_place(const struct redis_server *a, const struct redis_server *b)
 {
-	struct config *c = field;
-	struct net_addr addr = { 0 };
-	struct redis_url url;
+	return kind_same_addr(&a->addr, &b->addr) && same_text(a->host, b->host) &&
+		a->port == b->port;
+}
+
+bool kind_same_server(const struct redis_server *a, const struct redis_server *b)
+{
+	return same_place(a, b) && a->db == b->db && same_text(a->username, b->username) &&
+		same_text(a->password, b->password);
+}
+
+static void server_release(struct redis_server *server)
+{
+	free(server->host);
+	free(server->username);
+	free(server->password);
+}
+
+static void release_redis(void *field, size_t *n)
+{
+	struct redis_server **list = field;
+
+	for (size_t i = 0; i < *n; i++)
+		server_release(&(*list)[i]);
+	free(*list);
+	*list = NULL;
+	*n = 0;
+}
+
+static bool set_server(
+	const struct redis_url *url, struct redis_server *server, struct buf *why)
+{
 	uint64_t db = 0;
 
-	(void)o;
-	(void)n;
-	if (!split_url(value, &url, why))
-		return false;
-	if (url.db.n && !view_number(url.db, 1 << 20, &db)) {
+	if (url->db.n && !view_number(url->db, 1 << 20, &db)) {
 		buf_add_str(why, "has no such database; write a number, such as /0");
 		return false;
 	}
-	if ((url.user.n && !(c->store.username = decoded(url.user))) ||
-		(url.password.n && !(c->store.password = decoded(url.password)))) {
+	server->db = (unsigned)db;
+	if ((url->user.n && !(server->username = decoded(url->user))) ||
+		(url->password.n && !(server->password = decoded(url->password)))) {
 		buf_add_str(why,
 			"has a wrong percent-encoding before its '@'; write %25 for a "
 			"'%'");
+		return false;
+	}
+	return set_place(url, server, why);
+}
+
+static bool read_redis(
+	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
+{
+	struct redis_server server = { 0 }, *slot;
+	struct redis_url url;
+
+	(void)o;
+	if (!split_url(value, &url, why) || !set_server(&url, &server, why))
+		goto fail;
+	for (size_t i = 0; i < *n; i++) {
+		if (!same_place(&(*(struct redis_server **)field)[i], &server))
+			continue;
+		buf_add_str(why, "is named a second time; take one away");
 		goto fail;
 	}
-	if (!set_server(&url, c, &addr, why))
+	slot = kind_list_room(field, *n, sizeof(*slot), why);
+	if (!slot)
 		goto fail;
-	c->store.addr = addr;
-	c->store.db = (unsigned)db;
+	*slot = server;
+	++*n;
 	return true;
-
 fail:
-	release_redis(field, NULL);
+	server_release(&server);
 	return false;
 }
 const struct option_kind kind_redis = { "URL", read_redis, release_redis, NULL };

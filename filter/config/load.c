@@ -140,6 +140,7 @@ static void load_all(struct load *l)
 			load_place(l, "server", "backend"), "server.backend",
 			l->draft.backend);
 	load_reply_template(l);
+	load_password_file(l);
 	for (size_t i = 0; i < l->draft.n_endpoints; i++)
 		load_endpoints(l, l->draft.endpoints[i]);
 	load_check(l);

@@ -49,6 +49,9 @@ void load_finish_site(struct load *l);
 /* reply_template.c: reads the file that reply.template names. */
 void load_reply_template(struct load *l);
 
+/* password_file.c: reads the file that store.password_file names. */
+void load_password_file(struct load *l);
+
 /* A line of the file that is read now. */
 static inline struct place load_here(const struct load *l, unsigned line)
 {

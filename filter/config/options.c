@@ -121,8 +121,15 @@ const struct option options[] = {
 	{ "store", "type", CONFIG(store.type), WORDS(stores), "redis", RESTART,
 	  "Where limits are counted: redis, or memory, which counts in each process alone "
 	  "and forgets on restart." },
-	{ "store", "url", IN_CONFIG, 0, KIND(redis, 0, 0), "redis://127.0.0.1:6379/0", RESTART,
-	  "Redis: redis://[user:password@]host[:port][/db] or unix:///path[?db=N]." },
+	{ "store", "url", CONFIG(store.servers),
+	  LIST(redis, offsetof(struct config, store.n_servers)), "redis://127.0.0.1:6379/0",
+	  RESTART | OPT_REPEATS,
+	  "Redis: redis://[user:password@]host[:port][/db] or unix:///path[?db=N]. Of several "
+	  "the first that can count is used: the others are for its replicas, one of which may "
+	  "have taken its place." },
+	{ "store", "password_file", DRAFT(password_file), KIND(text, 0, 0), "", RELOAD,
+	  "File with the password, relative to this file, for each url that has none; empty "
+	  "for none. Read again on reload, for connections made afterwards." },
 	{ "store", "timeout", CONFIG(store.timeout_ms), KIND(ms, 1, MINUTE), "50ms", RELOAD,
 	  "Longest wait for an answer from Redis before the fallback decides." },
 	{ "store", "breaker_failures", CONFIG(store.breaker_failures), KIND(number, 0, 1000),

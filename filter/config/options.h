@@ -16,6 +16,7 @@ struct draft {
 	char **endpoints; /* server.endpoints, as written */
 	size_t n_endpoints;
 	char *reply_template; /* reply.template, "" for none */
+	char *password_file;  /* store.password_file, "" for none */
 };
 
 /* What an endpoint's file says beside its rules; freed once it is understood. */

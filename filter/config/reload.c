@@ -28,12 +28,12 @@ static bool same_addresses(const struct option *o, const char *a, const char *b)
 
 static bool same_redis(const struct config *a, const struct config *b)
 {
-	return kind_same_addr(&a->store.addr, &b->store.addr) &&
-		same_text(&a->store.host, &b->store.host) &&
-		a->store.port == b->store.port &&
-		same_text(&a->store.username, &b->store.username) &&
-		same_text(&a->store.password, &b->store.password) &&
-		a->store.db == b->store.db;
+	if (a->store.n_servers != b->store.n_servers)
+		return false;
+	for (size_t i = 0; i < a->store.n_servers; i++)
+		if (!kind_same_server(&a->store.servers[i], &b->store.servers[i]))
+			return false;
+	return true;
 }
 
 /* Whether a row's field holds the same in both. */

@@ -1,6 +1,7 @@
 #include "store/greeting.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "store/script.h"
 #include "store/store.h"
@@ -15,12 +16,14 @@ static void put_request(struct buf *b, size_t argc, const struct view *argv)
 	}
 }
 
-static void put_auth(struct buf *b, const struct config *c)
+static void put_auth(
+	struct buf *b, const struct config *c, const struct redis_server *server)
 {
-	struct view user = view_str(c->store.username);
-	struct view password = view_str(c->store.password);
+	struct view user = view_str(server->username);
+	struct view password = view_str(
+		server->password ? server->password : c->store.password);
 
-	if (!c->store.password)
+	if (!password.p)
 		return;
 	if (user.n)
 		put_request(b, 3, (struct view[]){ VIEW("AUTH"), user, password });
@@ -48,16 +51,17 @@ static void put_try(struct buf *b, const struct config *c)
 	buf_release(&key);
 }
 
-void greeting_put(struct buf *b, const struct config *c, enum greeting_step step)
+void greeting_put(struct buf *b, const struct config *c, const struct redis_server *server,
+	enum greeting_step step)
 {
 	char number[16];
 
 	switch (step) {
-	case GREETING_AUTH: put_auth(b, c); break;
+	case GREETING_AUTH: put_auth(b, c, server); break;
 	case GREETING_SELECT:
-		if (c->store.db == 0)
+		if (server->db == 0)
 			break;
-		snprintf(number, sizeof(number), "%u", c->store.db);
+		snprintf(number, sizeof(number), "%u", server->db);
 		put_request(b, 2, (struct view[]){ VIEW("SELECT"), view_str(number) });
 		break;
 	case GREETING_INFO:
@@ -104,21 +108,47 @@ static bool refuse_auth(const redisReply *reply, char *why, size_t why_cap)
 	if (reply->type != REDIS_REPLY_ERROR)
 		return refuse("AUTH", reply, why, why_cap);
 	code = error_code(reply);
-	snprintf(why, why_cap, "AUTH: %.*s; check user and password in store.url",
+	snprintf(why, why_cap,
+		"AUTH: %.*s; check user and password in store.url or "
+		"store.password_file",
 		VIEW_ARG(code));
 	return false;
 }
 
+/* TIME in a script that writes afterwards needs replication by effects, which is the
+ * default from this version on (redis.io, "Scripting with Lua"). */
+#define OLDEST_MAJOR 5
+
 /* hiredis ends strings with a NUL of its own. */
 static bool check_info(const redisReply *reply, char *why, size_t why_cap)
 {
-	if (reply->type != REDIS_REPLY_STRING || !strstr(reply->str, "redis_mode:"))
+	const char *mode = NULL, *version = NULL;
+	int len;
+
+	if (reply->type == REDIS_REPLY_STRING) {
+		mode = strstr(reply->str, "redis_mode:");
+		version = strstr(reply->str, "redis_version:");
+	}
+	if (!mode || !version)
 		return refuse("INFO", reply, why, why_cap);
-	if (!strstr(reply->str, "redis_mode:cluster"))
+	mode += strlen("redis_mode:");
+	version += strlen("redis_version:");
+	len = (int)strcspn(version, "\r\n");
+	if (strncmp(mode, "cluster", 7) == 0)
+		snprintf(why, why_cap,
+			"it is a cluster node, where the limits of one request live in "
+			"several slots; give weir a Redis without cluster mode");
+	else if (strncmp(mode, "sentinel", 8) == 0)
+		snprintf(why, why_cap,
+			"it is a Sentinel, which counts nothing; give weir the Redis it "
+			"watches");
+	else if (strtoul(version, NULL, 10) < OLDEST_MAJOR)
+		snprintf(why, why_cap,
+			"it is version %.*s, in which a script that has asked for the time "
+			"may not write; weir needs 5.0 or later",
+			len < 20 ? len : 20, version);
+	else
 		return true;
-	snprintf(why, why_cap,
-		"it is a cluster node, where the limits of one request live in several "
-		"slots; give weir a Redis without cluster mode");
 	return false;
 }
 

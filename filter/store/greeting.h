@@ -1,7 +1,8 @@
 /*
  * store/greeting.h - what is said to Redis before the first question.
  *
- * AUTH (with a password), SELECT (but for database 0), INFO (to refuse cluster nodes),
+ * AUTH (with a password), SELECT (but for database 0), INFO (to refuse what weir cannot count in: cluster
+ * nodes, Sentinels, old versions),
  * SCRIPT LOAD, and a try: a count in the key PREFIX:probe, which stands for nobody and
  * lives for two seconds. One that is read-only, full, still loading or out of disk
  * refuses that, before a question has been put to it. Pure: requests into a buffer, replies into a sentence.
@@ -22,8 +23,9 @@ enum greeting_step {
 	GREETING_STEPS
 };
 
-/* Appends the request of that step; nothing when c->store does not ask for it. */
-void greeting_put(struct buf *b, const struct config *c, enum greeting_step step);
+/* Appends the request of that step to that server; nothing when it does not ask for it. */
+void greeting_put(struct buf *b, const struct config *c, const struct redis_server *server,
+	enum greeting_step step);
 
 /* Whether the reply is the one hoped for; if not, says what is wrong in why. Never
  * shows the password, also when the server repeats it. */

@@ -18,7 +18,8 @@ enum link_status {
 
 struct link {
 	uv_loop_t *loop;
-	const struct config *config;
+	const struct config *config; /* the latest */
+	struct config *origin;       /* whose servers are called; a reference */
 	struct health *health;
 	const struct link_events *events;
 	void *owner;
@@ -31,7 +32,8 @@ struct link {
 	unsigned turn;    /* to probe, or 0 */
 	int64_t tried_us; /* when GREETING_TRY was sent; 0: it is not on the wire */
 	int64_t took_us;  /* what the last one took */
-	char why[WIRE_FAULT_MAX];
+	size_t server;    /* the one that is called, or connected */
+	char why[3 * WIRE_FAULT_MAX];
 	char where[300];
 
 	struct wire *wire;
@@ -87,7 +89,7 @@ static void send_step(struct link *l, enum greeting_step step)
 {
 	struct buf request = { 0 };
 
-	greeting_put(&request, l->config, step);
+	greeting_put(&request, l->config, &l->origin->store.servers[l->server], step);
 	if (!buf_ok(&request))
 		link_fail(l, "out of memory");
 	else if (request.n && link_send(l, buf_view(&request), &l->steps[step])) {
@@ -172,6 +174,18 @@ static void set_why(struct link *l, const char *why)
 	snprintf(l->why, sizeof(l->why), "%s", why);
 }
 
+/* Of several that were called each has its reason. */
+static void add_why(struct link *l, const char *why)
+{
+	size_t n = l->server ? strlen(l->why) : 0;
+
+	if (l->origin->store.n_servers == 1)
+		set_why(l, why);
+	else
+		snprintf(l->why + n, sizeof(l->why) - n, "%s%s: %s", n ? "; " : "",
+			l->where, why);
+}
+
 static void say_down(struct link *l)
 {
 	l->down = true;
@@ -228,8 +242,11 @@ static void fail(struct link *l)
 }
 
 /*
- * An attempt: a look-up if need be, then one address after the other.
+ * An attempt: one server after the other, and of each, with a look-up if need be, one
+ * address after the other.
  */
+
+static void call_server(struct link *l);
 
 static void set_connect_by(struct link *l)
 {
@@ -240,37 +257,54 @@ static void set_connect_by(struct link *l)
 	l->by_us = clock_mono_us() + ms * US_PER_MS;
 }
 
-static void call(struct link *l, const struct sockaddr *to)
+/* Nothing more can be done with this one. */
+static void give_up_server(struct link *l, const char *why)
 {
-	char why[WIRE_FAULT_MAX];
-
-	l->status = LINK_GREETING;
-	l->wire = wire_open(l->loop, to, &wire_events, l, why);
-	if (!l->wire) {
-		set_why(l, why);
-		return;
+	add_why(l, why);
+	forget_addresses(l);
+	if (l->server + 1 < l->origin->store.n_servers) {
+		l->server++;
+		call_server(l);
+	} else {
+		fail(l);
 	}
-	greet(l);
-	wake_by(l, wire_fault(l->wire) ? 0 : l->by_us);
 }
 
-/* Calls one address after the other until one does not fail at once. */
-static void call_next(struct link *l)
+/* False, with a sentence in why, when it failed here and now. */
+static bool call(struct link *l, const struct sockaddr *to, char why[static WIRE_FAULT_MAX])
 {
-	while (!l->wire && l->next_address) {
+	l->status = LINK_GREETING;
+	l->wire = wire_open(l->loop, to, &wire_events, l, why);
+	if (!l->wire)
+		return false;
+	set_connect_by(l);
+	greet(l);
+	wake_by(l, wire_fault(l->wire) ? 0 : l->by_us);
+	return true;
+}
+
+/* Calls one address after the other until one does not fail at once. why is what became of
+ * the last. */
+static void call_next(struct link *l, const char *why)
+{
+	char failed[WIRE_FAULT_MAX];
+
+	snprintf(failed, sizeof(failed), "%s", why);
+	while (l->next_address) {
 		const struct sockaddr *to = l->next_address->ai_addr;
 
 		l->next_address = l->next_address->ai_next;
-		call(l, to);
+		if (call(l, to, failed))
+			return;
 	}
-	if (!l->wire)
-		fail(l);
+	give_up_server(l, failed);
 }
 
 static void free_when_unused(struct link *l)
 {
 	if (l->looking_up || l->timer_alive)
 		return;
+	config_unref(l->origin);
 	l->events->closed(l->owner);
 	free(l);
 }
@@ -278,6 +312,7 @@ static void free_when_unused(struct link *l)
 static void on_lookup(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
 {
 	struct link *l = req->data;
+	char why[WIRE_FAULT_MAX];
 
 	l->looking_up = false;
 	if (l->status == LINK_CLOSED) {
@@ -286,49 +321,66 @@ static void on_lookup(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
 		return;
 	}
 	if (status < 0) {
-		snprintf(l->why, sizeof(l->why), "no address for \"%s\": %s",
-			l->config->store.host, uv_strerror(status));
-		fail(l);
+		snprintf(why, sizeof(why), "no address for \"%s\": %s",
+			l->origin->store.servers[l->server].host, uv_strerror(status));
+		give_up_server(l, why);
 	} else {
 		l->found = l->next_address = found;
-		set_why(l, "no address");
-		set_connect_by(l);
-		call_next(l);
+		call_next(l, "no address");
 	}
 	settle(l);
 }
 
 /* A look-up has no time limit but the resolver's; it holds up nobody but itself. */
-static void look_up(struct link *l)
+static void look_up(struct link *l, const struct redis_server *server)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	char port[16];
 	int err;
 
-	snprintf(port, sizeof(port), "%u", l->config->store.port);
+	snprintf(port, sizeof(port), "%u", server->port);
 	l->status = LINK_LOOKUP;
 	l->lookup.data = l;
-	err = uv_getaddrinfo(
-		l->loop, &l->lookup, on_lookup, l->config->store.host, port, &hints);
-	if (err) {
-		set_why(l, uv_strerror(err));
-		fail(l);
-	} else {
+	err = uv_getaddrinfo(l->loop, &l->lookup, on_lookup, server->host, port, &hints);
+	if (err)
+		give_up_server(l, uv_strerror(err));
+	else
 		l->looking_up = true;
-	}
+}
+
+static void write_where(struct link *l, const struct redis_server *server)
+{
+	const struct sockaddr *sa = (const struct sockaddr *)&server->addr.ss;
+	char host[INET6_ADDRSTRLEN] = "";
+
+	if (server->host)
+		snprintf(l->where, sizeof(l->where), "%s:%u", server->host, server->port);
+	else if (sa->sa_family == AF_UNIX)
+		snprintf(l->where, sizeof(l->where), "%s",
+			((const struct sockaddr_un *)sa)->sun_path);
+	else if (uv_ip_name(sa, host, sizeof(host)) == 0)
+		snprintf(l->where, sizeof(l->where),
+			sa->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
+			net_addr_port(&server->addr));
+}
+
+static void call_server(struct link *l)
+{
+	const struct redis_server *server = &l->origin->store.servers[l->server];
+	char why[WIRE_FAULT_MAX];
+
+	write_where(l, server);
+	if (server->host)
+		look_up(l, server);
+	else if (!call(l, (const struct sockaddr *)&server->addr.ss, why))
+		give_up_server(l, why);
 }
 
 static void attempt(struct link *l)
 {
 	l->attempt_us = clock_mono_us();
-	if (l->config->store.host) {
-		look_up(l);
-		return;
-	}
-	set_connect_by(l);
-	call(l, (const struct sockaddr *)&l->config->store.addr.ss);
-	if (!l->wire)
-		fail(l);
+	l->server = 0;
+	call_server(l);
 }
 
 /* While the breaker is open only one link calls, and that call is the probe. */
@@ -358,15 +410,18 @@ static bool may_call_again(const struct link *l)
 /* What is wrong with the wire is drawn to an end. */
 static void end_wire(struct link *l)
 {
-	set_why(l, wire_fault(l->wire));
-	if (l->status == LINK_GREETING && l->next_address) {
+	char why[WIRE_FAULT_MAX];
+
+	snprintf(why, sizeof(why), "%s", wire_fault(l->wire));
+	if (l->status == LINK_GREETING) {
 		hang_up(l);
-		call_next(l);
+		call_next(l, why);
 	} else if (may_call_again(l)) {
 		hang_up(l);
 		forget_addresses(l);
 		attempt(l);
 	} else {
+		set_why(l, why);
 		fail(l);
 	}
 }
@@ -424,7 +479,6 @@ static void on_timer(uv_timer_t *timer)
 		attempt_if_due(l, now_us);
 	} else if (l->status == LINK_GREETING && now_us >= l->by_us) {
 		wire_fail(l->wire, "connecting takes too long");
-		l->next_address = NULL;
 	} else if (l->status == LINK_READY) {
 		probe_expires(l, now_us);
 		if (!wire_fault(l->wire))
@@ -473,25 +527,7 @@ const char *link_where(const struct link *l)
 	return l->where;
 }
 
-static void write_where(struct link *l)
-{
-	const struct net_addr *to = &l->config->store.addr;
-	const struct sockaddr *sa = (const struct sockaddr *)&to->ss;
-	char host[INET6_ADDRSTRLEN] = "";
-
-	if (l->config->store.host)
-		snprintf(l->where, sizeof(l->where), "%s:%u", l->config->store.host,
-			l->config->store.port);
-	else if (sa->sa_family == AF_UNIX)
-		snprintf(l->where, sizeof(l->where), "%s",
-			((const struct sockaddr_un *)sa)->sun_path);
-	else if (uv_ip_name(sa, host, sizeof(host)) == 0)
-		snprintf(l->where, sizeof(l->where),
-			sa->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
-			net_addr_port(to));
-}
-
-struct link *link_new(uv_loop_t *loop, const struct config *c, struct health *health,
+struct link *link_new(uv_loop_t *loop, struct config *c, struct health *health,
 	const struct link_events *events, void *owner)
 {
 	struct link *l = calloc(1, sizeof(*l));
@@ -500,13 +536,14 @@ struct link *link_new(uv_loop_t *loop, const struct config *c, struct health *he
 		return NULL;
 	l->loop = loop;
 	l->config = c;
+	l->origin = config_ref(c);
 	l->health = health;
 	l->events = events;
 	l->owner = owner;
 	l->armed_us = INT64_MAX;
 	uv_timer_init(loop, &l->timer);
 	l->timer_alive = true;
-	write_where(l);
+	write_where(l, &c->store.servers[0]);
 	wake_by(l, 0);
 	return l;
 }

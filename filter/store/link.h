@@ -46,12 +46,13 @@ struct link_events {
 	void (*closed)(void *owner);
 };
 
-/* Starts to connect to c->store, without blocking. c and health are borrowed. NULL when
- * memory is out. */
-struct link *link_new(uv_loop_t *loop, const struct config *c, struct health *health,
+/* Starts to connect to c->store.servers, of which there is one at least, without blocking:
+ * to the first that is ready, and from the first again at each attempt. It keeps a
+ * reference to c; health is borrowed. NULL when memory is out. */
+struct link *link_new(uv_loop_t *loop, struct config *c, struct health *health,
 	const struct link_events *events, void *owner);
-/* Takes another configuration, borrowed in place of the first. The address must be the
- * same. */
+/* Takes another configuration, borrowed until the next. The servers stay those of the
+ * first. */
 void link_reload(struct link *l, const struct config *c);
 void link_close(struct link *l);
 

@@ -333,7 +333,7 @@ bool redis_take(struct redis *r, struct take *t)
 	return true;
 }
 
-struct redis *redis_new(uv_loop_t *loop, const struct config *c, struct health *health,
+struct redis *redis_new(uv_loop_t *loop, struct config *c, struct health *health,
 	const struct redis_events *events, void *owner)
 {
 	struct redis *r = calloc(1, sizeof(*r));

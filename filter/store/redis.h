@@ -37,13 +37,13 @@ struct redis_events {
 	void (*closed)(void *owner);
 };
 
-/* Takes another configuration: its time-outs; c is borrowed until the next. The address
- * must be the same. */
+/* Takes another configuration: its time-outs and password; c is borrowed until the next.
+ * The servers stay those of the first. */
 void redis_reload(struct redis *r, const struct config *c);
 
 /* Starts connecting, without blocking, to c->store. c and health must outlive it. NULL
  * when memory is out. */
-struct redis *redis_new(uv_loop_t *loop, const struct config *c, struct health *health,
+struct redis *redis_new(uv_loop_t *loop, struct config *c, struct health *health,
 	const struct redis_events *events, void *owner);
 /* Forgets all questions. closed comes later, from the loop. */
 void redis_close(struct redis *r);

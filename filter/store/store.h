@@ -68,7 +68,8 @@ void store_forget_denied(struct store_shared *s);
 /* A worker's store on its loop; starts connecting. It keeps a reference to c. */
 struct store *store_new(uv_loop_t *loop, struct config *c, struct store_shared *shared);
 /* Takes another configuration, of which it keeps a reference in place of the old one's:
- * time-outs and policies. Type, address and sizes must be the same. */
+ * time-outs, policies and the password of Redis. Type, servers and sizes stay what they
+ * were. */
 void store_reload(struct store *s, struct config *c);
 /* Drops the connection and every pending question without calling done. The memory
  * is freed once the loop has run its close callbacks. */

@@ -30,7 +30,7 @@ outcome. Less far ahead, the newest stamp stands for now. Each key's lifetime is
 in the call that writes it: until its state equals never seen.
 
 Numbers stay below 2^53, so they are exact, if capacity * window does for a bucket and
-count * window for a counter. Needs Redis 6.0 (replication by effect). Not for a
+count * window for a counter. Needs Redis 5.0 (replication by effect). Not for a
 cluster: the keys of one request lie in several slots.
 
 State, integers big-endian:

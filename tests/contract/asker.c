@@ -25,10 +25,24 @@ static void on_alarm(uv_timer_t *timer)
 	(void)timer;
 }
 
+static void set_socket(struct redis_server *server, const char *socket)
+{
+	struct sockaddr_un *un = (struct sockaddr_un *)&server->addr.ss;
+
+	un->sun_family = AF_UNIX;
+	cr_assert(strlen(socket) < sizeof(un->sun_path));
+	memcpy(un->sun_path, socket, strlen(socket));
+	server->addr.len = sizeof(*un);
+}
+
+void asker_add(struct asker *a, const char *socket)
+{
+	cr_assert(a->config->store.n_servers < ASKER_SERVERS);
+	set_socket(&a->servers[a->config->store.n_servers++], socket);
+}
+
 void asker_init(struct asker *a, const char *socket)
 {
-	struct sockaddr_un *un;
-
 	*a = (struct asker){ 0 };
 	signal(SIGPIPE, SIG_IGN);
 	log_to_file();
@@ -49,13 +63,10 @@ void asker_init(struct asker *a, const char *socket)
 		.window_us = US_PER_S,
 		.burst = 100000,
 	};
-	if (!socket)
-		return;
-	un = (struct sockaddr_un *)&a->config->store.addr.ss;
-	un->sun_family = AF_UNIX;
-	cr_assert(strlen(socket) < sizeof(un->sun_path));
-	memcpy(un->sun_path, socket, strlen(socket));
-	a->config->store.addr.len = sizeof(*un);
+	a->config->store.servers = a->servers;
+	a->config->store.n_servers = 1;
+	if (socket)
+		set_socket(&a->servers[0], socket);
 }
 
 void asker_start(struct asker *a)

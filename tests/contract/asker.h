@@ -9,10 +9,14 @@
 /* Long enough for everything that is no question of time. */
 #define PATIENCE_MS 20000
 
+#define ASKER_SERVERS 3
+
 struct asker {
 	uv_loop_t loop;
 	uv_timer_t alarm;
 	struct config *config;
+	struct redis_server
+		servers[ASKER_SERVERS]; /* the first is used, until more are named */
 	struct store_shared *shared;
 	struct store *store;
 	unsigned answered;  /* questions, so far */
@@ -34,6 +38,8 @@ struct question {
  * local with ample total. The test may change it before asker_start(). The log goes to
  * test_path("store.log"). */
 void asker_init(struct asker *a, const char *socket);
+/* One more server, which is tried after those before it. */
+void asker_add(struct asker *a, const char *socket);
 void asker_start(struct asker *a);
 /* Closes the store if that has not happened and runs the loop to its end, which shows
  * that nothing is left in it. */

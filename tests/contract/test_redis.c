@@ -58,9 +58,9 @@ Test(redis, a_question_is_counted_there)
 	struct question q;
 
 	asker_init(&a, test_path("fake"));
-	a.config->store.username = (char[]){ "weir" };
-	a.config->store.password = (char[]){ "sesame" };
-	a.config->store.db = 3;
+	a.servers[0].username = (char[]){ "weir" };
+	a.servers[0].password = (char[]){ "sesame" };
+	a.servers[0].db = 3;
 	asker_start(&a);
 	question_init(&q, &a, "rate:test:a", 10);
 	ask(&q);
@@ -276,7 +276,8 @@ static const struct {
 	struct fake_rule rule;
 	const char *reason;
 } refusals[] = {
-	{ { "INFO", 1, 0, .bytes = "$21\r\nredis_mode:cluster\r\n\r\n\r\n" },
+	{ { "INFO", 1, 0,
+		  .bytes = "$43\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\n\r\n" },
 		"cluster node" },
 	{ { "INFO", 1, 0, .bytes = "-NOAUTH Authentication required.\r\n" }, "NOAUTH" },
 	{ { "INFO", 1, 0, .bytes = "$2\r\nhi\r\n" }, "INFO" },
@@ -299,8 +300,8 @@ Test(redis, a_greeting_that_is_refused_says_why_and_no_question_is_sent)
 		struct asker a;
 
 		asker_init(&a, test_path("fake"));
-		a.config->store.password = (char[]){ "sesame" };
-		a.config->store.db = 3;
+		a.servers[0].password = (char[]){ "sesame" };
+		a.servers[0].db = 3;
 		asker_start(&a);
 		cr_expect_eq(ask_one(&a, "rate:test:a", 10), DECIDED_BY_FALLBACK);
 		cr_expect(state_has(&a, refusals[i].reason), "%s: %s", refusals[i].reason,
@@ -324,7 +325,7 @@ Test(redis, the_log_says_once_that_it_is_down_and_once_that_it_is_up_and_no_pass
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
-	a.config->store.password = (char[]){ "sesame" };
+	a.servers[0].password = (char[]){ "sesame" };
 	asker_start(&a);
 	for (unsigned i = 0; i < 20; i++)
 		cr_assert_eq(ask_one(&a, "rate:test:a", 100), DECIDED_BY_FALLBACK);
@@ -846,183 +847,6 @@ Test(redis, of_tiers_that_differ_about_a_silent_redis_the_strictest_holds)
 		cr_assert_eq(passed, rows[i].passed, "row %zu: %u", i, passed);
 		asker_stop(&a);
 	}
-}
-
-/*
- * The breaker, which the workers of a process share
- */
-
-enum {
-	WORKERS = 4
-};
-
-/* Several stores on one loop. */
-struct firm {
-	struct asker a;
-	struct store *others[WORKERS - 1];
-};
-
-static void firm_init(struct firm *f, const char *socket)
-{
-	asker_init(&f->a, socket);
-	f->a.config->store.breaker_failures = 5;
-	f->a.config->store.breaker_pause_ms = 200;
-}
-
-static void firm_start(struct firm *f)
-{
-	asker_start(&f->a);
-	for (unsigned i = 0; i < COUNT_OF(f->others); i++) {
-		f->others[i] = store_new(&f->a.loop, f->a.config, f->a.shared);
-		cr_assert(f->others[i]);
-	}
-}
-
-static void firm_stop(struct firm *f)
-{
-	for (unsigned i = 0; i < COUNT_OF(f->others); i++)
-		store_close(f->others[i]);
-	asker_stop(&f->a);
-}
-
-static struct store *firm_store(struct firm *f, unsigned i)
-{
-	return i ? f->others[i - 1] : f->a.store;
-}
-
-/* Whether every worker's next question is Redis's. */
-static bool all_by_redis(struct firm *f)
-{
-	for (unsigned i = 0; i < WORKERS; i++) {
-		struct question q;
-
-		question_init(&q, &f->a, "rate:test:a", 1000000);
-		store_take(firm_store(f, i), &q.take);
-		cr_assert(RUN_UNTIL(&f->a, PATIENCE_MS, q.answers));
-		if (q.take.by != DECIDED_BY_REDIS)
-			return false;
-	}
-	return true;
-}
-
-static bool is_open(void)
-{
-	return counter_sum(COUNT_store_breaker_open) == 1;
-}
-
-Test(redis, when_it_fails_again_and_again_all_workers_stop_asking_and_one_probes)
-{
-	/* Each worker's greeting is good once, then nobody is let in until the 10th. */
-	const struct fake_rule rules[] = {
-		{ "EVALSHA", 1, WORKERS, .bytes = "-LOADING Redis is loading\r\n" },
-		{ "SCRIPT", WORKERS + 1, 16, .bytes = "-LOADING Redis is loading\r\n" },
-		{ 0 },
-	};
-	struct fake_redis *f = start_fake(rules);
-	struct firm firm;
-	unsigned calls;
-
-	firm_init(&firm, test_path("fake"));
-	firm_start(&firm);
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_connects) == 4));
-	for (unsigned i = 0; i < WORKERS; i++) {
-		struct question q;
-
-		question_init(&q, &firm.a, "rate:test:a", 1000000);
-		store_take(firm_store(&firm, i), &q.take);
-		cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, q.answers));
-		cr_assert_eq(q.take.by, DECIDED_BY_FALLBACK);
-	}
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
-	for (unsigned i = 0; i < WORKERS; i++) {
-		struct question q;
-
-		question_init(&q, &firm.a, "rate:test:a", 1000000);
-		store_take(firm_store(&firm, i), &q.take);
-		cr_assert_eq(q.answers, 1, "nobody waits");
-		cr_assert(strstr(store_state(firm_store(&firm, i)), "5 failures in a row"));
-		cr_assert(strstr(store_state(firm_store(&firm, i)), "LOADING"));
-	}
-	/* From here on a call is a probe, until one is good. */
-	calls = fake_redis_count(f, "");
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, !is_open()));
-	cr_assert_eq(fake_redis_count(f, "") - calls + 0u,
-		(unsigned)counter_sum(COUNT_store_probes), "one call a probe");
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, all_by_redis(&firm)));
-	cr_assert_eq(counter_sum(COUNT_store_breaker_failed), 1);
-	cr_assert_eq(counter_sum(COUNT_store_breaker_slowed), 0);
-	cr_assert_eq(occurrences("\"redis is down\""), 1);
-	cr_assert_eq(occurrences("\"redis is up\""), 1);
-	cr_assert_eq(occurrences("\"redis is no longer asked\" from=closed to=open "), 1);
-	cr_assert_eq(occurrences("\"redis is asked again\" from=half-open to=closed "), 1);
-	cr_assert_eq(occurrences("\n"), 4);
-	firm_stop(&firm);
-	fake_redis_stop(f);
-}
-
-Test(redis, slow_answers_open_it_for_everybody_and_a_fast_one_to_a_probe_closes_it)
-{
-	/* The fake answers one after the other: each waits for those before it. */
-	const struct fake_rule rules[] = {
-		{ "EVALSHA", 1, 40, .before_ms = 30, .bytes = COUNTED("5") },
-		{ "PROBE", WORKERS + 1, WORKERS + 1, .before_ms = 100,
-			.bytes = COUNTED("5") },
-		{ 0 },
-	};
-	struct fake_redis *f = start_fake(rules);
-	struct question q[40], one;
-	struct firm firm;
-
-	firm_init(&firm, test_path("fake"));
-	firm.a.config->store.breaker_slow_ms = 20;
-	firm_start(&firm);
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_connects) == 4));
-	for (unsigned i = 0; i < COUNT_OF(q); i++) {
-		question_init(&q[i], &firm.a, "rate:test:a", 1000000);
-		store_take(firm_store(&firm, i % WORKERS), &q[i].take);
-	}
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
-	question_init(&one, &firm.a, "rate:test:a", 1000000);
-	ask(&one);
-	cr_assert_eq(one.answers, 1);
-	cr_assert_eq(one.take.by, DECIDED_BY_FALLBACK);
-	cr_assert(state_has(&firm.a, "took longer than 20 ms"), "%s",
-		store_state(firm.a.store));
-	/* What has been asked is answered all the same. */
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, firm.a.answered == COUNT_OF(q) + 1));
-	for (unsigned i = 0; i < COUNT_OF(q); i++)
-		cr_assert_eq(q[i].take.by, DECIDED_BY_REDIS);
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, all_by_redis(&firm)));
-	cr_assert_geq(counter_sum(COUNT_store_probes), 2, "the first of them was slow");
-	cr_assert_eq(counter_sum(COUNT_store_breaker_slowed), 1);
-	cr_assert_eq(counter_sum(COUNT_store_failures), 0);
-	cr_assert_eq(fake_redis_count(f, ""), WORKERS + 0u, "no connection was lost");
-	firm_stop(&firm);
-	fake_redis_stop(f);
-}
-
-Test(redis, whoever_leaves_while_it_probes_leaves_the_turn_to_another)
-{
-	const struct fake_rule rules[] = { { "INFO", 1, 0 }, { 0 } };
-	struct fake_redis *f;
-	struct firm firm;
-
-	firm_init(&firm, test_path("fake"));
-	firm.a.config->store.breaker_failures = 1;
-	firm_start(&firm);
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
-	f = start_fake(rules);
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, fake_redis_count(f, "INFO") == 1));
-	/* One of them probes, and there will be no answer. */
-	for (unsigned i = 0; i < COUNT_OF(firm.others); i++) {
-		store_close(firm.others[i]);
-		firm.others[i] = NULL;
-	}
-	fake_redis_stop(f);
-	f = start_fake(NULL);
-	cr_assert(decided_by_redis_within(&firm.a, PATIENCE_MS));
-	firm_stop(&firm);
-	fake_redis_stop(f);
 }
 
 /*

@@ -251,8 +251,8 @@ static void with_password(
 	struct asker *a, const struct redis *r, char *user, char *password)
 {
 	asker_init(a, r->socket);
-	a->config->store.username = user;
-	a->config->store.password = password;
+	a->servers[0].username = user;
+	a->servers[0].password = password;
 	asker_start(a);
 }
 
@@ -284,7 +284,7 @@ Test(redis_live, it_counts_in_the_database_that_was_chosen)
 	struct asker a;
 
 	asker_init(&a, r->socket);
-	a.config->store.db = 3;
+	a.servers[0].db = 3;
 	asker_start(&a);
 	cr_assert_eq(ask_one(&a, "rate:test:a", 10), DECIDED_BY_REDIS);
 	cr_assert(strstr(redis_run(r, "INFO keyspace"), "db3:keys="));
@@ -314,8 +314,8 @@ Test(redis_live, a_cluster_node_is_refused_with_the_reason)
 static void ask_by_name(struct asker *a, char *host, unsigned port)
 {
 	asker_init(a, NULL);
-	a->config->store.host = host;
-	a->config->store.port = port;
+	a->servers[0].host = host;
+	a->servers[0].port = port;
 	asker_start(a);
 }
 

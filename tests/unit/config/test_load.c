@@ -118,9 +118,9 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_str_eq(c->server.control, "unix:/run/weir/ctl.sock");
 	cr_expect_str_eq(c->server.control_group, "adm");
 	cr_expect_eq(c->store.type, STORE_MEMORY);
-	cr_expect_str_eq(c->store.host, "redis.example.org");
-	cr_expect_str_eq(c->store.password, "p@ss/word");
-	cr_expect_eq(c->store.db, 3);
+	cr_expect_str_eq(c->store.servers[0].host, "redis.example.org");
+	cr_expect_str_eq(c->store.servers[0].password, "p@ss/word");
+	cr_expect_eq(c->store.servers[0].db, 3);
 	cr_expect_eq(c->store.timeout_ms, 20);
 	cr_expect_str_eq(c->store.prefix, "limits");
 	cr_expect_eq(c->store.memory, 8 << 20);
@@ -232,9 +232,9 @@ Test(load, what_is_left_out_has_its_default)
 	cr_expect_eq(c->server.stop_timeout_ms, 30000);
 	cr_expect_str_eq(c->server.socket_user, "");
 	cr_expect_eq(c->store.type, STORE_REDIS);
-	cr_expect_eq(net_addr_port(&c->store.addr), 6379);
-	cr_expect_null(c->store.host);
-	cr_expect_null(c->store.password);
+	cr_expect_eq(net_addr_port(&c->store.servers[0].addr), 6379);
+	cr_expect_null(c->store.servers[0].host);
+	cr_expect_null(c->store.servers[0].password);
 	cr_expect_eq(c->fallback.policy, ON_ERROR_LOCAL);
 	cr_expect_eq(c->allow.networks.n, 0);
 	cr_expect_eq(c->client.ipv6_prefix, 64);

@@ -74,7 +74,7 @@ Test(options, every_default_can_be_read)
 	cr_expect_eq(p.config.fallback.rate.count, 1000);
 	cr_expect_eq(p.config.fallback.rate.window_us, 1000000);
 	cr_expect_eq(p.config.fallback.rate.burst, 1000);
-	cr_expect_str_eq(p.config.store.addr.text, "tcp:127.0.0.1:6379");
+	cr_expect_str_eq(p.config.store.servers[0].addr.text, "tcp:127.0.0.1:6379");
 	cr_expect_str_eq(p.config.server.control, "unix:/run/weir/control.sock");
 	cr_expect(p.config.reply.rate_limit_fields);
 	places_release(&p);
@@ -123,16 +123,17 @@ Test(options, redis_is_a_numeric_address_a_name_or_a_socket)
 
 		places_init(&p);
 		cr_assert(read(&p, "store", "url", rows[i].url));
-		cr_expect_str_eq(p.config.store.addr.text, rows[i].addr);
-		cr_expect_eq(p.config.store.addr.len != 0, rows[i].host == NULL);
+		cr_expect_str_eq(p.config.store.servers[0].addr.text, rows[i].addr);
+		cr_expect_eq(p.config.store.servers[0].addr.len != 0, rows[i].host == NULL);
 #define SAME(a, b) \
 	cr_expect((a) == (b) || ((a) && (b) && !strcmp(a, b)), "%s: %s", rows[i].url, a)
-		SAME(p.config.store.host, rows[i].host);
-		SAME(p.config.store.username, rows[i].user);
-		SAME(p.config.store.password, rows[i].password);
+		SAME(p.config.store.servers[0].host, rows[i].host);
+		SAME(p.config.store.servers[0].username, rows[i].user);
+		SAME(p.config.store.servers[0].password, rows[i].password);
 #undef SAME
-		cr_expect_eq(p.config.store.port, rows[i].port, "%s", rows[i].url);
-		cr_expect_eq(p.config.store.db, rows[i].db, "%s", rows[i].url);
+		cr_expect_eq(
+			p.config.store.servers[0].port, rows[i].port, "%s", rows[i].url);
+		cr_expect_eq(p.config.store.servers[0].db, rows[i].db, "%s", rows[i].url);
 		places_release(&p);
 	}
 }
@@ -151,8 +152,8 @@ Test(options, what_is_no_redis_url_is_refused_and_leaves_nothing)
 
 		places_init(&p);
 		cr_expect_not(read(&p, "store", "url", urls[i]), "%s", urls[i]);
-		cr_expect_null(p.config.store.host);
-		cr_expect_null(p.config.store.password);
+		cr_expect_eq(p.config.store.n_servers, 0);
+		cr_expect_null(p.config.store.servers);
 		places_release(&p);
 	}
 }

@@ -1,0 +1,293 @@
+/*
+ * test_redis_breaker.c - when the workers of a process stop asking Redis, and how one of
+ * them finds out that it is back. Several stores on one loop stand for the workers.
+ */
+#include <criterion/criterion.h>
+
+#include "asker.h"
+#include "base/clock.h"
+#include "base/counters.h"
+#include "fake_redis.h"
+#include "store/script.h"
+#include "support.h"
+
+/* take.lua's reply for one tier that admits, with so much remaining. */
+#define COUNTED(remaining) "*6\r\n:1\r\n:1\r\n:" remaining "\r\n:0\r\n:60000000\r\n:0\r\n"
+
+static struct fake_redis *start_fake(const struct fake_rule *rules)
+{
+	struct fake_redis *f = fake_redis_start(
+		test_path("fake"), script_sha(), COUNTED("7"), rules);
+
+	cr_assert(f);
+	return f;
+}
+
+static bool state_has(struct asker *a, const char *words)
+{
+	return strstr(store_state(a->store), words);
+}
+
+/* In the log. */
+static unsigned occurrences(const char *words)
+{
+	const char *at = file_read(test_path("store.log"));
+	unsigned n = 0;
+
+	cr_assert(at);
+	while ((at = strstr(at, words))) {
+		at += strlen(words);
+		n++;
+	}
+	return n;
+}
+
+enum {
+	WORKERS = 4
+};
+
+/* Several stores on one loop. */
+struct firm {
+	struct asker a;
+	struct store *others[WORKERS - 1];
+};
+
+static void firm_init(struct firm *f, const char *socket)
+{
+	asker_init(&f->a, socket);
+	f->a.config->store.breaker_failures = 5;
+	f->a.config->store.breaker_pause_ms = 200;
+}
+
+static void firm_start(struct firm *f)
+{
+	asker_start(&f->a);
+	for (unsigned i = 0; i < COUNT_OF(f->others); i++) {
+		f->others[i] = store_new(&f->a.loop, f->a.config, f->a.shared);
+		cr_assert(f->others[i]);
+	}
+}
+
+static void firm_stop(struct firm *f)
+{
+	for (unsigned i = 0; i < COUNT_OF(f->others); i++)
+		store_close(f->others[i]);
+	asker_stop(&f->a);
+}
+
+static struct store *firm_store(struct firm *f, unsigned i)
+{
+	return i ? f->others[i - 1] : f->a.store;
+}
+
+/* Whether every worker's next question is Redis's. */
+static bool all_by_redis(struct firm *f)
+{
+	for (unsigned i = 0; i < WORKERS; i++) {
+		struct question q;
+
+		question_init(&q, &f->a, "rate:test:a", 1000000);
+		store_take(firm_store(f, i), &q.take);
+		cr_assert(RUN_UNTIL(&f->a, PATIENCE_MS, q.answers));
+		if (q.take.by != DECIDED_BY_REDIS)
+			return false;
+	}
+	return true;
+}
+
+static bool is_open(void)
+{
+	return counter_sum(COUNT_store_breaker_open) == 1;
+}
+
+Test(breaker, when_it_fails_again_and_again_all_workers_stop_asking_and_one_probes)
+{
+	/* Each worker's greeting is good once, then nobody is let in until the 10th. */
+	const struct fake_rule rules[] = {
+		{ "EVALSHA", 1, WORKERS, .bytes = "-LOADING Redis is loading\r\n" },
+		{ "SCRIPT", WORKERS + 1, 16, .bytes = "-LOADING Redis is loading\r\n" },
+		{ 0 },
+	};
+	struct fake_redis *f = start_fake(rules);
+	struct firm firm;
+	unsigned calls;
+
+	firm_init(&firm, test_path("fake"));
+	firm_start(&firm);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_connects) == 4));
+	for (unsigned i = 0; i < WORKERS; i++) {
+		struct question q;
+
+		question_init(&q, &firm.a, "rate:test:a", 1000000);
+		store_take(firm_store(&firm, i), &q.take);
+		cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, q.answers));
+		cr_assert_eq(q.take.by, DECIDED_BY_FALLBACK);
+	}
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
+	for (unsigned i = 0; i < WORKERS; i++) {
+		struct question q;
+
+		question_init(&q, &firm.a, "rate:test:a", 1000000);
+		store_take(firm_store(&firm, i), &q.take);
+		cr_assert_eq(q.answers, 1, "nobody waits");
+		cr_assert(strstr(store_state(firm_store(&firm, i)), "5 failures in a row"));
+		cr_assert(strstr(store_state(firm_store(&firm, i)), "LOADING"));
+	}
+	/* From here on a call is a probe, until one is good. */
+	calls = fake_redis_count(f, "");
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, !is_open()));
+	cr_assert_eq(fake_redis_count(f, "") - calls + 0u,
+		(unsigned)counter_sum(COUNT_store_probes), "one call a probe");
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, all_by_redis(&firm)));
+	cr_assert_eq(counter_sum(COUNT_store_breaker_failed), 1);
+	cr_assert_eq(counter_sum(COUNT_store_breaker_slowed), 0);
+	cr_assert_eq(occurrences("\"redis is down\""), 1);
+	cr_assert_eq(occurrences("\"redis is up\""), 1);
+	cr_assert_eq(occurrences("\"redis is no longer asked\" from=closed to=open "), 1);
+	cr_assert_eq(occurrences("\"redis is asked again\" from=half-open to=closed "), 1);
+	cr_assert_eq(occurrences("\n"), 4);
+	firm_stop(&firm);
+	fake_redis_stop(f);
+}
+
+Test(breaker, slow_answers_open_it_for_everybody_and_a_fast_one_to_a_probe_closes_it)
+{
+	/* The fake answers one after the other: each waits for those before it. */
+	const struct fake_rule rules[] = {
+		{ "EVALSHA", 1, 40, .before_ms = 30, .bytes = COUNTED("5") },
+		{ "PROBE", WORKERS + 1, WORKERS + 1, .before_ms = 100,
+			.bytes = COUNTED("5") },
+		{ 0 },
+	};
+	struct fake_redis *f = start_fake(rules);
+	struct question q[40], one;
+	struct firm firm;
+
+	firm_init(&firm, test_path("fake"));
+	firm.a.config->store.breaker_slow_ms = 20;
+	firm_start(&firm);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_connects) == 4));
+	for (unsigned i = 0; i < COUNT_OF(q); i++) {
+		question_init(&q[i], &firm.a, "rate:test:a", 1000000);
+		store_take(firm_store(&firm, i % WORKERS), &q[i].take);
+	}
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
+	question_init(&one, &firm.a, "rate:test:a", 1000000);
+	ask(&one);
+	cr_assert_eq(one.answers, 1);
+	cr_assert_eq(one.take.by, DECIDED_BY_FALLBACK);
+	cr_assert(state_has(&firm.a, "took longer than 20 ms"), "%s",
+		store_state(firm.a.store));
+	/* What has been asked is answered all the same. */
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, firm.a.answered == COUNT_OF(q) + 1));
+	for (unsigned i = 0; i < COUNT_OF(q); i++)
+		cr_assert_eq(q[i].take.by, DECIDED_BY_REDIS);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, all_by_redis(&firm)));
+	cr_assert_geq(counter_sum(COUNT_store_probes), 2, "the first of them was slow");
+	cr_assert_eq(counter_sum(COUNT_store_breaker_slowed), 1);
+	cr_assert_eq(counter_sum(COUNT_store_failures), 0);
+	cr_assert_eq(fake_redis_count(f, ""), WORKERS + 0u, "no connection was lost");
+	firm_stop(&firm);
+	fake_redis_stop(f);
+}
+
+Test(breaker, whoever_leaves_while_it_probes_leaves_the_turn_to_another)
+{
+	const struct fake_rule rules[] = { { "INFO", 1, 0 }, { 0 } };
+	struct fake_redis *f;
+	struct firm firm;
+
+	firm_init(&firm, test_path("fake"));
+	firm.a.config->store.breaker_failures = 1;
+	firm_start(&firm);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
+	f = start_fake(rules);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, fake_redis_count(f, "INFO") == 1));
+	/* One of them probes, and there will be no answer. */
+	for (unsigned i = 0; i < COUNT_OF(firm.others); i++) {
+		store_close(firm.others[i]);
+		firm.others[i] = NULL;
+	}
+	fake_redis_stop(f);
+	f = start_fake(NULL);
+	cr_assert(decided_by_redis_within(&firm.a, PATIENCE_MS));
+	firm_stop(&firm);
+	fake_redis_stop(f);
+}
+
+/* Accepts and never answers, from the first byte on. */
+Test(breaker, of_one_that_accepts_and_is_silent_only_the_first_questions_wait)
+{
+	enum {
+		N = 400,
+		TIMEOUT_MS = 20
+	};
+	const struct fake_rule rules[] = { { "INFO", 1, 0 }, { "SCRIPT", 1, 0 }, { 0 } };
+	struct fake_redis *f = start_fake(rules);
+	unsigned waited = 0, at_once = 0;
+	struct firm firm;
+
+	firm_init(&firm, test_path("fake"));
+	firm.a.config->store.timeout_ms = TIMEOUT_MS;
+	firm_start(&firm);
+	for (unsigned i = 0; i < N; i++) {
+		struct question q;
+
+		question_init(&q, &firm.a, "rate:test:a", 1000000);
+		q.asked_us = clock_mono_us();
+		store_take(firm_store(&firm, i % WORKERS), &q.take);
+		at_once += q.answers;
+		waited += !q.answers;
+		cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, q.answers));
+		cr_assert_eq(q.take.by, DECIDED_BY_FALLBACK);
+		cr_assert_lt(q.answered_us - q.asked_us, 10 * TIMEOUT_MS * US_PER_MS);
+		/* So that the breaker has its turns in between. */
+		if (i % 20 == 0)
+			RUN_UNTIL(&firm.a, 50, false);
+	}
+	/* Each worker's first, and while it goes on: nobody for whom it is known to be down. */
+	cr_assert_leq(waited, WORKERS + 0u);
+	cr_assert_eq(at_once + waited, N + 0u);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
+	firm_stop(&firm);
+	fake_redis_stop(f);
+}
+
+/* The workers are connected, and from then on it is as dead as a stopped process. */
+Test(breaker, of_one_that_falls_silent_each_worker_loses_what_was_under_way_and_no_more)
+{
+	enum {
+		EACH = 25
+	};
+	const struct fake_rule rules[] = {
+		{ "EVALSHA", 1, 0 },
+		{ "INFO", WORKERS + 1, 0 },
+		{ "PROBE", WORKERS + 1, 0 },
+		{ 0 },
+	};
+	struct fake_redis *f = start_fake(rules);
+	struct question q[WORKERS * EACH], one;
+	struct firm firm;
+
+	firm_init(&firm, test_path("fake"));
+	firm.a.config->store.timeout_ms = 100;
+	firm_start(&firm);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_connects) == 4));
+	for (unsigned i = 0; i < COUNT_OF(q); i++) {
+		question_init(&q[i], &firm.a, "rate:test:a", 1000000);
+		store_take(firm_store(&firm, i % WORKERS), &q[i].take);
+	}
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, firm.a.answered == COUNT_OF(q)));
+	for (unsigned i = 0; i < COUNT_OF(q); i++)
+		cr_assert_eq(q[i].take.by, DECIDED_BY_FALLBACK);
+	/* More than half of at least twenty: at the first worker's time-out. */
+	cr_assert(is_open());
+	cr_assert_eq(counter_sum(COUNT_store_breaker_slowed), 1);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		question_init(&one, &firm.a, "rate:test:a", 1000000);
+		store_take(firm_store(&firm, i), &one.take);
+		cr_assert_eq(one.answers, 1);
+	}
+	firm_stop(&firm);
+	fake_redis_stop(f);
+}
