@@ -4,10 +4,10 @@
 	redis.py [--short | --seconds N] [--build DIRECTORY] [--only FAULT,...]
 
 Three weir processes count in one real redis-server; a fourth counts in memory, for
-comparison. Each gets the same requests all the time, through lighttpd's or nginx's part
-of the protocol to a FastCGI handler and back. The faults come in turn, as often as they
-fit into N seconds (600; --short is one turn of short ones, about a minute). --only takes
-some of them: redis.py --only help lists them.
+comparison. Each gets the same requests all the time, as web servers send them, for a
+FastCGI handler. The faults come in turn, as often as they fit into N seconds (600; --short
+is one turn of short ones, about a minute). --only takes some of them: redis.py --only help
+lists them.
 
 Of each fault the table shows
 
@@ -218,26 +218,34 @@ def play(stage, load, redis, weirs, faults, seconds, short):
     return acts
 
 
+def make_networks(stage, wrong):
+    """Both, or None with the reason said: a failure only where they should be possible."""
+    why = "It needs root, who may make network namespaces."
+    if os.geteuid() == 0:
+        try:
+            networks = stage.two_networks()
+            FAULTS[LOST] = (packets_lost(networks), 2.5, 10, {})
+            return networks
+        except (Broken, FileNotFoundError) as failure:
+            why = f"This is root, and yet: {failure}"
+            wrong.append(f"{LOST}: no network namespaces")
+    say(f"NOT TESTED: {LOST}. {why}")
+    return None, None
+
+
 def main():
     arguments = read_arguments("Redis", [*FAULTS, LOST])
     wrong = []
     with Stage(arguments.build) as stage:
-        networks = None
-        if os.geteuid() == 0:
-            try:
-                networks = stage.two_networks()
-                FAULTS[LOST] = (packets_lost(networks), 2.5, 10, {})
-            except (Broken, FileNotFoundError) as why:
-                wrong.append(f"{LOST}: no network namespaces although this is root: {why}")
-        if not networks:
-            say(f"NOT TESTED: {LOST}. " + (wrong[0] if wrong else
-                "It needs root, who may make network namespaces."))
+        here, there = make_networks(stage, wrong)
         faults = {name: FAULTS[name] for name in arguments.faults if name in FAULTS}
-        redis = Redis(stage, networks[1] if networks else None)
+        if not faults:
+            raise Broken("nothing is left to be tested")
+        redis = Redis(stage, there)
         redis.back()
         if "LOADING" in faults:
             prepare_large_file(stage, 300_000 if arguments.short else 3_000_000)
-        weirs, memory = start_weirs(stage, redis, networks[0] if networks else None)
+        weirs, memory = start_weirs(stage, redis, here)
         before = warm_up(stage, weirs, memory)
         load = load_on(stage, weirs, memory)
         acts = play(stage, load, redis, weirs, faults, arguments.seconds, arguments.short)

@@ -288,12 +288,16 @@ class Weir:
             yield from file
 
     def counters(self):
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(10)
-            s.connect(self.control)
-            s.sendall(b'{"command":"status"}\n')
-            with s.makefile() as answer:
-                return json.loads(answer.readline())["counters"]
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.settimeout(10)
+                s.connect(self.control)
+                s.sendall(b'{"command":"status"}\n')
+                with s.makefile() as answer:
+                    return json.loads(answer.readline())["counters"]
+        except (OSError, ValueError) as why:
+            raise Broken(f"{self.name} does not say how it is ({why}):\n"
+                         f"{self.process.tail()}") from why
 
     def requests(self):
         """Of each line about a request: {number at the path's end: (decided, status)}."""
