@@ -1,7 +1,8 @@
 #!/bin/sh
 # Install what weir needs from Debian 12: to build and run it; with --demo also what
 # the quick start shows it with (lighttpd, Redis); with --test also what the test
-# suite uses (more servers, sanitizers, linters). Runs as root, or through sudo.
+# suite uses (more servers, sanitizers, linters); with --suites what nginx's and lighttpd's
+# own tests need (see tests/README.md). Runs as root, or through sudo.
 set -eu
 
 build='build-essential meson ninja-build pkg-config
@@ -11,12 +12,14 @@ demo='lighttpd redis-server spawn-fcgi curl perl'
 test='libfaketime libcriterion-dev libcurl4-openssl-dev nginx-light php8.2-fpm
 	apache2 libapache2-mod-fcgid git libcgi-pm-perl php8.2-cgi
 	iproute2 clang libclang-rt-14-dev clang-format clang-tidy cppcheck shellcheck'
+suites='libfcgi-perl nginx-light'
 
 case "${1:-}" in
 '')	packages=$build ;;
 --demo)	packages="$build $demo" ;;
 --test)	packages="$build $demo $test" ;;
-*)	echo "usage: contrib/deps.sh [--demo | --test]" >&2
+--suites) packages="$build $demo $suites" ;;
+*)	echo "usage: contrib/deps.sh [--demo | --test | --suites]" >&2
 	exit 2 ;;
 esac
 

@@ -3,7 +3,9 @@
 # tests/nginx-tests.sh loads it into each test, in both of its runs, before the test loads
 # Test::Nginx. With WEIR in the environment every address that a configuration passes
 # FastCGI requests to is replaced by the socket of a weir that has this address as its
-# backend, and so is an address that a request names ("?b=127.0.0.1:8081").
+# backend, and so is an address that a request names ("?b=127.0.0.1:8081"). Where nginx
+# keeps connections to its FastCGI servers, weir keeps them to its backends; and as weir
+# uses them for some methods only, it is told the method, as every real configuration does.
 #
 # Without WEIR it only leaves out dynamic modules that are not installed, which the tests
 # would otherwise have nginx load.
@@ -19,15 +21,16 @@ use Test::Nginx;
 my %between; # backend's address => socket of the weir before it
 
 sub start_weir {
-	my ($t, $backend) = @_;
+	my ($t, $backend, $keep) = @_;
 	my $n = keys %between;
 	my $dir = $t->testdir();
 	my $socket = "$dir/weir$n.sock";
 	my $address = $backend =~ /^unix:/ ? $backend : "tcp:$backend";
 
 	open my $ini, '>', "$dir/weir$n.ini" or die "weir$n.ini: $!";
-	print $ini "[server]\nlisten = unix:$socket\ncontrol =\nbackend = daemon\n",
-		"[store]\ntype = memory\n[backend daemon]\nfastcgi = $address\n";
+	print $ini "[server]\nlisten = unix:$socket\ncontrol =\nworkers = 1\n",
+		"backend = daemon\n[store]\ntype = memory\n",
+		"[backend daemon]\nfastcgi = $address\nkeep = $keep\nkeep_idle = 1s\n";
 	close $ini;
 	my $pid = fork() // die "fork: $!";
 	if ($pid == 0) {
@@ -47,10 +50,13 @@ sub start_weir {
 sub redirect {
 	my ($t, $config) = @_;
 	my $address = qr/127\.0\.0\.1:\d+|unix:[^\s;]+/;
-	my $behind = sub { $between{$_[0]} // start_weir($t, $_[0]) };
+	my $keep = $config =~ /fastcgi_keep_conn\s+on/ ? 8 : 0;
+	my $behind = sub { $between{$_[0]} // start_weir($t, $_[0], $keep) };
 	my %passed_to = map { $_ => 1 } $config =~ /fastcgi_pass\s+([\w\$]+);/g;
 	my $by_variable = grep { /^\$/ } keys %passed_to;
 
+	$config =~ s/^http [{]$/$&\nfastcgi_param REQUEST_METHOD \$request_method;/m
+		if $keep && $config !~ /fastcgi_param/;
 	$config =~ s/(fastcgi_pass\s+)($address);/$1 . $behind->($2) . ';'/ge;
 	my $upstream = sub {
 		my ($head, $name, $servers) = @_;
