@@ -1,0 +1,474 @@
+/*
+ * test_operator.c - what an operator has beside a running weir: weirctl and the status
+ * page, the programs as they are installed.
+ */
+#include "site.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct backend_script plain;
+/* No peer that weirctl expects. */
+static const struct view greeting = VIEW("220 ready\n");
+static const struct backend_script babble = {
+	.early = true, .pieces = &greeting, .n_pieces = 1
+};
+
+#define RULES                                                  \
+	"[endpoint a]\nmatch = GET /a\nbackend = plain\n"      \
+	"@RateLimit = type=user count=2 window=1h\n"           \
+	"@RateLimit = type=user plan=paid count=4 window=1h\n" \
+	"@RateLimit = type=user plan=bulk count=100000 window=1h\n"
+
+static struct weir_spec spec_with(const char *more)
+{
+	const char *addr = addr_unix("plain.sock");
+
+	return (struct weir_spec){ .server = "workers = 2\n",
+		.sections = text(
+			"[store]\ntype = memory\n[backend plain]\nfastcgi = %s\n%s", addr,
+			more),
+		.endpoints = RULES };
+}
+
+static struct weir *running(const char *more)
+{
+	struct weir_spec spec = spec_with(more);
+	static struct backend *backend;
+
+	if (!backend)
+		backend = backend_start(addr_unix("plain.sock"), &plain);
+	return weir_start(&spec);
+}
+
+static int get(const struct weir *w, const char *token)
+{
+	struct fcgi_request rq = { .uri = "/a",
+		.params = (const char *const[]){
+			token ? text("HTTP_AUTHORIZATION=Bearer %s", token) : NULL,
+			NULL } };
+	struct fcgi_answer a;
+	int status = fcgi_call(w->addr, &rq, &a, 20000) ? answer_status(&a) : 0;
+
+	fcgi_answer_release(&a);
+	return status;
+}
+
+/* ---- weirctl ---- */
+
+struct run {
+	int status;
+	const char *out, *err;
+};
+
+/* weirctl with arguments that are cut at blanks. */
+__attribute__((format(printf, 1, 2))) static struct run weirctl(const char *fmt, ...)
+{
+	static unsigned number;
+	const char *argv[32] = { test_env("WEIRCTL") };
+	const char *out = test_path(text("out.%u", number++));
+	char *words, *rest, *word;
+	struct process *p;
+	struct run r;
+	size_t n = 1;
+	va_list ap;
+	int fd;
+
+	va_start(ap, fmt);
+	if (vasprintf(&words, fmt, ap) < 0)
+		fail("out of memory");
+	va_end(ap);
+	rest = words;
+	while ((word = strsep(&rest, " ")) != NULL && n + 1 < COUNT_OF(argv))
+		argv[n++] = word;
+	fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	p = process_start(
+		&(struct process_spec){ .name = "weirctl", .argv = argv, .output = fd });
+	r = (struct run){ .status = process_exit(p, 30000), .err = process_log(p) };
+	r.out = file_read(out);
+	close(fd);
+	free(words);
+	return r;
+}
+
+/* The same, which has to succeed, and then says nothing of an error: what it says. */
+#define DONE(...)                                                        \
+	__extension__({                                                  \
+		struct run r_ = weirctl(__VA_ARGS__);                    \
+		cr_assert_eq(r_.status, 0, "%d: %s", r_.status, r_.err); \
+		r_.out;                                                  \
+	})
+
+static json_t *parsed(const char *out)
+{
+	json_t *o = json_loads(out, 0, NULL);
+
+	cr_assert(json_is_object(o), "%s", out);
+	return o;
+}
+
+static int64_t number(const json_t *o, const char *part, const char *name)
+{
+	const json_t *n = json_object_get(json_object_get(o, part), name);
+
+	cr_assert(json_is_integer(n), "%s.%s", part, name);
+	return json_integer_value(n);
+}
+
+/* "       3  requests  ...": the value of a counter on the screen. */
+static long shown(const char *out, const char *name)
+{
+	char found[64], value[32];
+
+	for (const char *at = out; at; at = strchr(at + 1, '\n'))
+		if (sscanf(at, " %31[0-9] %63[a-z_]", value, found) == 2 &&
+			strcmp(found, name) == 0)
+			return atol(value);
+	fail("no %s in\n%s", name, out);
+}
+
+Test(operator, sees_what_weir_is_doing, .timeout = 60)
+{
+	struct weir *w = running("");
+	const char *good = file_read(endpoint_file(w, "a")), *out;
+	json_t *o;
+
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(get(w, NULL), i < 2 ? 200 : 429);
+	cr_assert(weir_counts(w, "requests_refused", 1, 10000));
+	out = DONE("-c %s status", w->ini);
+	cr_assert(strstr(out, text("process %d, up ", (int)w->process->pid)), "%s", out);
+	cr_assert(strstr(out, text("configuration %s, read ", w->ini)), "%s", out);
+	cr_assert_null(strstr(out, "was not taken"), "%s", out);
+	cr_assert_eq(shown(out, "requests"), 3);
+	cr_assert_eq(shown(out, "requests_passed"), 2);
+	cr_assert_eq(shown(out, "requests_refused"), 1);
+	/* The same for machines, wherever the option stands, and without the file. */
+	for (int i = 0; i < 3; i++) {
+		static const char *const forms[] = { "-c %s status --json",
+			"status --json --config %s", "--socket %s status --json" };
+
+		out = DONE(i == 0        ? "-c %s status --json"
+				: i == 1 ? "status --json --config %s"
+					 : "--socket %s status --json",
+			i == 2 ? w->control : w->ini);
+		o = parsed(out);
+		cr_assert_eq(number(o, "process", "pid"), w->process->pid, "%s", forms[i]);
+		cr_assert_eq(number(o, "counters", "requests"), 3);
+		cr_assert_eq(number(o, "counters", "requests_refused"), 1);
+		cr_assert_eq(json_array_size(json_object_get(o, "workers")), 2);
+		json_decref(o);
+	}
+	/* A reload that went wrong, and one that went well. */
+	file_replace(endpoint_file(w, "a"), "[endpoint a]\n");
+	reload(w, RELOAD_FAILS);
+	out = DONE("-c %s --socket %s status", w->ini, w->control);
+	cr_assert(strstr(out, "The last reload was not taken"), "%s", out);
+	file_replace(endpoint_file(w, "a"), good);
+	reload(w, RELOADED);
+	out = DONE("-c %s status", w->ini);
+	cr_assert_null(strstr(out, "was not taken"), "%s", out);
+}
+
+/* Exit status 1, nothing on the output, and a sentence that says why. */
+static void expect_failure(struct run r, const char *why, const char *when)
+{
+	cr_assert_eq(r.status, 1, "%s: %d, %s", when, r.status, r.err);
+	cr_assert_str_eq(r.out, "", "%s", when);
+	cr_assert(strncmp(r.err, "weirctl: ", 9) == 0 && strstr(r.err, why), "%s: %s", when,
+		r.err);
+}
+
+Test(operator, is_told_why_weir_cannot_be_asked, .timeout = 60)
+{
+	struct weir *w = running(""), *other;
+	const char *path = w->control + strlen("unix:"), *wrong = test_path("wrong.ini");
+	const char *file = test_path("file"), *odd = addr_unix("odd.sock");
+	const char *const silent[] = { "[server]\ncontrol =\n", "[server]\ncontrol = x\n" };
+
+	/* Stopped in its tracks: it is there, and says nothing. */
+	process_signal(w->process, SIGSTOP);
+	expect_failure(weirctl("-c %s status", w->ini), "did not answer on", "stopped");
+	process_signal(w->process, SIGCONT);
+	cr_assert(strstr(DONE("-c %s status", w->ini), "weir "));
+	/* Killed: its socket stays behind. */
+	process_signal(w->process, SIGKILL);
+	cr_assert(process_ends(w->process, 10000));
+	cr_assert_eq(access(path, F_OK), 0);
+	expect_failure(weirctl("-c %s status", w->ini), "weir is not running", "killed");
+	expect_failure(weirctl("-c %s status --json", w->ini), "weir is not running",
+		"killed, for machines");
+	/* Ended as it should: no socket. */
+	other = running("");
+	process_signal(other->process, SIGTERM);
+	cr_assert_eq(process_exit(other->process, 20000), 0);
+	expect_failure(weirctl("-c %s status", other->ini),
+		text("there is no %s: weir is not running",
+			other->control + strlen("unix:")),
+		"ended");
+	/* Something else at its place. */
+	file_write(file, "");
+	expect_failure(
+		weirctl("--socket unix:%s status", file), "is not a socket", "a file");
+	backend_start(odd, &babble);
+	expect_failure(weirctl("--socket %s status", odd), "does not speak as weir does",
+		"somebody else");
+	expect_failure(weirctl("--socket /run/weir.sock status"), "is no control address",
+		"no address");
+	/* The configuration does not say where. */
+	file_write(wrong, silent[0]);
+	expect_failure(
+		weirctl("-c %s status", wrong), "has no control socket", "no socket");
+	file_write(wrong, silent[1]);
+	expect_failure(
+		weirctl("-c %s status", wrong), "weirctl check says why", "mistakes");
+	expect_failure(weirctl("-c /nonexistent/weir.ini status"), "cannot be read from",
+		"no file");
+}
+
+Test(operator, is_told_what_a_command_line_should_be)
+{
+	static const char *const rows[] = { "", "no-such-command", "status now",
+		"--no-such-option status", "status --no-such-option", "check twice",
+		"token", "token forget 1", "db" };
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct run r = *rows[i] ? weirctl("%s", rows[i])
+					: weirctl("-c /nonexistent");
+
+		cr_assert_eq(r.status, 2, "weirctl %s: %d, %s", rows[i], r.status, r.err);
+		cr_assert_str_eq(r.out, "", "weirctl %s", rows[i]);
+		cr_assert_str_neq(r.err, "", "weirctl %s", rows[i]);
+	}
+	cr_assert(strstr(DONE("--help"), "usage: weirctl"));
+	cr_assert(strncmp(DONE("--version"), "weirctl ", 8) == 0);
+}
+
+Test(operator, checks_what_is_to_be_put_in_force)
+{
+	struct weir_spec spec = spec_with("");
+	const struct weir *w = weir_configure(&spec);
+	const char *out = DONE("-c %s check", w->ini);
+	struct run r;
+
+	cr_assert(strstr(out, text("%s: files 2, endpoints 1, backends 1", w->ini)), "%s",
+		out);
+	cr_assert(strstr(out, "plan paid: 4"), "%s", out);
+	file_write(w->ini, "[server]\nworkers = many\n");
+	r = weirctl("-c %s check", w->ini);
+	cr_assert_eq(r.status, 1);
+	cr_assert_str_eq(r.out, "");
+	cr_assert(
+		strstr(r.err, text("%s:2: server.workers: \"many\"", w->ini)), "%s", r.err);
+}
+
+/* The reference and the commented file that is shipped name the same options. */
+Test(operator, finds_every_option_of_the_shipped_file_in_the_reference)
+{
+	const char *reference = DONE("options");
+	const char *ini = file_read(text("%s/../etc/weir.ini", test_env("WEIR_CONTRIB")));
+	unsigned found = 0;
+
+	for (const char *line = ini; line && *line; line += strcspn(line, "\n") + 1) {
+		const char *name = *line == ';' ? line + 1 : line;
+		size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
+
+		if (n && strncmp(name + n, " =", 2) == 0) {
+			cr_assert(strstr(reference, text("\n%.*s ", (int)n, name)) ||
+					strstr(reference,
+						text("\n  %.*s ", (int)n, name)) ||
+					strstr(reference, text(".%.*s ", (int)n, name)),
+				"%.*s", (int)n, name);
+			found++;
+		}
+	}
+	cr_assert_geq(found, 50);
+}
+
+/* ---- Users and tokens while weir serves ---- */
+
+/* The token in what "weirctl token add" printed. */
+static const char *token_in(const char *output)
+{
+	const char *at = strstr(output, "weir_");
+
+	cr_assert_not_null(at, "%s", output);
+	return text("%.*s", (int)strcspn(at, " \t\r\n\""), at);
+}
+
+Test(operator, gives_and_takes_tokens_while_weir_serves, .timeout = 60)
+{
+	const char *client = text("[client]\nuser = token\ndirectory = sqlite:%s\n"
+				  "directory_ttl = 200ms\ndirectory_miss_ttl = 200ms\n",
+		test_path("weir.db"));
+	struct weir_spec spec = spec_with(client);
+	const char *ini = weir_configure(&spec)->ini, *alice, *bob, *admin;
+	struct weir *w;
+
+	DONE("-c %s db init", ini);
+	w = running(client);
+	/* By address; from here on whoever is nobody is refused. */
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(get(w, "weir_nobody"), i < 2 ? 200 : 429);
+	/* The first request that brings a token is the first that is looked up. */
+	DONE("-c %s plan add paid", ini);
+	DONE("-c %s user add alice", ini);
+	alice = token_in(DONE("-c %s token add alice --label laptop", ini));
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(get(w, alice), i < 2 ? 200 : 429);
+	/* Another plan, of which two are used. */
+	DONE("-c %s user set alice --plan paid", ini);
+	cr_assert(WAIT_UNTIL(20000, get(w, alice) == 200));
+	cr_assert_eq(get(w, alice), 200);
+	cr_assert_eq(get(w, alice), 429);
+	/* An admin meets no limit, for as long as the token is one. */
+	admin = token_in(DONE("-c %s token add alice --admin --label boss", ini));
+	for (int i = 0; i < 6; i++)
+		cr_assert_eq(get(w, admin), 200);
+	cr_assert_geq(weir_counter(w, "requests_exempt"), 6);
+	cr_assert(strstr(DONE("-c %s token list", ini), "boss"));
+	DONE("-c %s token revoke boss", ini);
+	cr_assert(WAIT_UNTIL(20000, get(w, admin) == 429));
+	/* A user that is disabled is nobody, and then somebody again. */
+	DONE("-c %s plan add bulk", ini);
+	DONE("-c %s user add bob --plan bulk", ini);
+	bob = token_in(DONE("-c %s token add bob --expires 30d", ini));
+	cr_assert_eq(get(w, bob), 200);
+	DONE("-c %s user disable bob", ini);
+	cr_assert(WAIT_UNTIL(20000, get(w, bob) == 429));
+	DONE("-c %s user enable bob", ini);
+	cr_assert(WAIT_UNTIL(20000, get(w, bob) == 200));
+}
+
+/* ---- The status page ---- */
+
+/* lighttpd with weir-status as a FastCGI application and as a CGI program. */
+static const char *status_pages(const char *control)
+{
+	const char *conf = test_path("lighttpd.conf"), *cgi = test_path("cgi");
+	const char *const argv[] = { "lighttpd", "-D", "-f", conf, NULL };
+	unsigned port = free_port();
+	struct process *p;
+
+	cr_assert_eq(mkdir(cgi, 0755), 0);
+	file_copy(test_env("WEIR_STATUS"), text("%s/weir-status", cgi));
+	file_write(conf,
+		text("server.modules = ( \"mod_fastcgi\", \"mod_cgi\", \"mod_alias\", "
+		     "\"mod_setenv\" )\n"
+		     "server.document-root = \"%s\"\n"
+		     "server.bind = \"127.0.0.1\"\n"
+		     "server.port = %u\n"
+		     "fastcgi.server = ( \"/weir-status\" => ((\n"
+		     "\t\"socket\" => \"%s\",\n\t\"bin-path\" => \"%s/weir-status\",\n"
+		     "\t\"max-procs\" => 1,\n\t\"check-local\" => \"disable\",\n"
+		     "\t\"bin-environment\" => ( \"WEIR_CONTROL\" => \"%s\" )\n)))\n"
+		     "$HTTP[\"url\"] =~ \"^/cgi/\" {\n"
+		     "alias.url = ( \"/cgi/\" => \"%s/\" )\n"
+		     "setenv.add-environment = ( \"WEIR_CONTROL\" => \"%s\" )\n"
+		     "cgi.assign = ( \"\" => \"\" )\n}\n",
+			test_dir(), port, test_path("status.sock"), cgi, control, cgi,
+			control));
+	p = process_start(&(struct process_spec){ .name = "lighttpd", .argv = argv });
+	process_expect(p, text("tcp:127.0.0.1:%u", port));
+	return text("http://127.0.0.1:%u", port);
+}
+
+/* GET of a page below both places: its status, and the words that have to be in it. */
+static void expect_page(const char *place, const char *page, long status, const char *type,
+	const char *words)
+{
+	const char *url = text("%s%s", place, page), *got;
+	struct http_answer a;
+
+	http_get(url, &a);
+	cr_assert_eq(a.error, 0, "%s: %d", url, a.error);
+	cr_assert_eq(a.status, status, "%s: %ld", url, a.status);
+	got = field_of(buf_view(&a.head), "Content-Type");
+	cr_assert(got && strncmp(got, type, strlen(type)) == 0, "%s: %s", url, got);
+	cr_assert(memmem(a.body.p, a.body.n, words, strlen(words)),
+		"%s: no \"%s\" in\n%.*s", url, words, (int)a.body.n, a.body.p);
+	if (status == 503)
+		cr_assert(fields_of(buf_view(&a.head), "Retry-After") == 1, "%s", url);
+	http_release(&a);
+}
+
+static int64_t refused_by(const char *place)
+{
+	struct http_answer a;
+	int64_t n;
+	json_t *o;
+
+	http_get(text("%s/status.json", place), &a);
+	cr_assert_eq(a.status, 200);
+	o = json_of(buf_view(&a.body));
+	n = number(o, "counters", "requests_refused");
+	json_decref(o);
+	http_release(&a);
+	return n;
+}
+
+Test(operator, has_a_status_page_as_fastcgi_and_as_cgi, .timeout = 60)
+{
+	struct weir *w = running("");
+	const char *web = status_pages(w->control);
+	const char *const places[] = { text("%s/weir-status", web),
+		text("%s/cgi/weir-status", web) };
+
+	for (size_t i = 0; i < COUNT_OF(places); i++) {
+		struct http_request post = { .url = text("%s/", places[i]),
+			.method = "POST",
+			.body = VIEW("reset=1") };
+		struct http_answer a;
+		int64_t before = refused_by(places[i]);
+
+		expect_page(places[i], "/", 200, "text/html", "</html>");
+		expect_page(places[i], "/metrics", 200, "text/plain; version=0.0.4",
+			"weir_workers 2\n");
+		expect_page(places[i], "/status.json", 200, "application/json",
+			text("\"pid\": %d", (int)w->process->pid));
+		expect_page(
+			places[i], "/secrets", 404, "text/plain", "There is no such page");
+		http_call(&post, &a);
+		cr_assert_eq(a.status, 405, "%s: %ld", post.url, a.status);
+		http_release(&a);
+		/* Each answer asks anew. */
+		while (get(w, NULL) != 429)
+			;
+		cr_assert(WAIT_UNTIL(10000, refused_by(places[i]) == before + 1));
+		expect_page(places[i], "/metrics", 200, "text/plain",
+			text("\nweir_requests_refused_total %lld\n",
+				(long long)before + 1));
+	}
+	/* weir is gone: each page says so, in its own form. */
+	process_signal(w->process, SIGTERM);
+	cr_assert_eq(process_exit(w->process, 20000), 0);
+	for (size_t i = 0; i < COUNT_OF(places); i++) {
+		expect_page(places[i], "/", 503, "text/html", "weir is not running");
+		expect_page(
+			places[i], "/metrics", 503, "text/plain", "weir is not running");
+		expect_page(
+			places[i], "/status.json", 503, "application/json", "\"error\": ");
+	}
+}
+
+Test(operator, finds_the_status_page_again_when_weir_is_back, .timeout = 60)
+{
+	struct weir *w = running("");
+	const char *place = text("%s/weir-status", status_pages(w->control));
+	const char *const argv[] = { test_env("WEIR"), "-c", w->ini, NULL };
+
+	expect_page(place, "/metrics", 200, "text/plain", "weir_workers 2\n");
+	process_signal(w->process, SIGKILL);
+	cr_assert(process_ends(w->process, 10000));
+	expect_page(place, "/metrics", 503, "text/plain", "weir is not running");
+	w->process = process_start(&(struct process_spec){ .name = "weir", .argv = argv });
+	process_expect(w->process, w->control);
+	expect_page(place, "/metrics", 200, "text/plain", "weir_workers 2\n");
+	expect_page(place, "/status.json", 200, "application/json",
+		text("\"pid\": %d", (int)w->process->pid));
+}
