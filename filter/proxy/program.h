@@ -36,10 +36,10 @@ struct program_place {
 /*
  * Finds the program a request is for. That is SCRIPT_FILENAME when it lies below
  * backend.root (Apache's "proxy:fcgi://host" in front of it and "?query" behind it are
- * taken off), else root + what follows backend.prefix in path, which is canonical. The
- * longest leading part that is a regular file is the program, the rest PATH_INFO. On
- * anything but PROGRAM_FOUND *out is untouched and *why a static sentence. Asks the
- * file system and may wait for it.
+ * taken off; behind such a name, where Apache has escaped it, it is unescaped once), else
+ * root + what follows backend.prefix in path, which is canonical. The longest leading part
+ * that is a regular file is the program, the rest PATH_INFO. On anything but PROGRAM_FOUND
+ * *out is untouched and *why a static sentence. Asks the file system and may wait for it.
  */
 enum program_found program_find(const struct backend *b, const struct request *rq,
 	struct view path, struct program_place *out, const char **why);

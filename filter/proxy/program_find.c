@@ -3,8 +3,8 @@
  *
  * Web servers name the program in different ways: lighttpd gives its file and splits
  * the path, nginx gives the whole path below the document root, Apache puts the name
- * of the proxy in front of it. So only the file system says where a program's name
- * ends, and SCRIPT_NAME and PATH_INFO are derived from that.
+ * of the proxy in front of it and may escape it. So only the file system says where a
+ * program's name ends, and SCRIPT_NAME and PATH_INFO are derived from that.
  */
 #include "proxy/program.h"
 
@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "config/units.h"
 
 /* Symbolic links are followed as long as they stay below root. */
 static int open_beneath(int root, const char *path)
@@ -142,8 +144,58 @@ static bool below(struct view v, struct view prefix, struct view *rest)
 	return true;
 }
 
-/* SCRIPT_FILENAME as a path: "proxy:fcgi://weir:9000//srv/a.cgi?q" is "/srv/a.cgi". */
-static struct view script_file(const struct request *rq)
+/* Undoes the escapes of a URL's path once. "%2F" separates nothing and stays, as it does in
+ * the SCRIPT_NAME that Apache sends with it. */
+static void unescape(struct view v, struct buf *out)
+{
+	while (v.n) {
+		int high = v.n > 2 && v.p[0] == '%' ? unit_hex(v.p[1]) : -1;
+		int low = high >= 0 ? unit_hex(v.p[2]) : -1;
+		bool escape = low >= 0 && (high << 4 | low) != '/';
+
+		buf_add_byte(out, escape ? (char)(high << 4 | low) : v.p[0]);
+		v = view_skip(v, escape ? 3 : 1);
+	}
+}
+
+/* How many bytes the two have in common at their ends. */
+static size_t same_end(struct view a, struct view b)
+{
+	size_t n = 0;
+
+	while (n < a.n && n < b.n && a.p[a.n - 1 - n] == b.p[b.n - 1 - n])
+		n++;
+	return n;
+}
+
+/*
+ * Behind a proxy's name Apache writes the file as it is (SetHandler), or escaped like the
+ * path of a URL (ProxyPass, RewriteRule with [P]), and does not say which. SCRIPT_NAME is
+ * never escaped, and the file's end comes from it: the form that has more of it is the
+ * right one. Where they have the same, escapes can only be in the directory, and the root
+ * tells. A wrong guess would find nothing: what is guessed is walked like any other path.
+ */
+static struct view as_it_is(const struct backend *b, const struct request *rq,
+	struct view file, struct buf *scratch)
+{
+	struct view name = request_param(rq, "SCRIPT_NAME"), root = view_str(b->root), rest;
+	size_t raw = same_end(file, name), plain;
+
+	unescape(file, scratch);
+	if (!buf_ok(scratch) || view_eq(file, buf_view(scratch)))
+		return file;
+	plain = same_end(buf_view(scratch), name);
+	if (plain > raw ||
+		(plain == raw && !below(file, root, &rest) &&
+			below(buf_view(scratch), root, &rest)))
+		return buf_view(scratch);
+	return file;
+}
+
+/* SCRIPT_FILENAME as a path: "proxy:fcgi://weir:9000//srv/a.cgi?q" is "/srv/a.cgi".
+ * Borrowed from rq or scratch, which is empty before; it has failed when memory is out. */
+static struct view script_file(
+	const struct backend *b, const struct request *rq, struct buf *scratch)
 {
 	struct view file = request_param(rq, "SCRIPT_FILENAME");
 	struct view query = request_param(rq, "QUERY_STRING");
@@ -159,7 +211,7 @@ static struct view script_file(const struct request *rq)
 			file = view_skip(file, 1);
 		while (file.n > 1 && file.p[1] == '/')
 			file = view_skip(file, 1);
-		return view_cut(&file, '?');
+		return as_it_is(b, rq, view_cut(&file, '?'), scratch);
 	}
 	/* Without a proxy's name a '?' may be part of it, unless it brings the query. */
 	if (query.n && file.n > query.n && file.p[file.n - query.n - 1] == '?' &&
@@ -235,12 +287,24 @@ static bool fill_place(const struct backend *b, const struct request *rq, struct
 	return out->file && out->script_name && out->path_info && out->path_translated;
 }
 
-/* What is to be walked: rel, and whether SCRIPT_FILENAME said it. */
+/* What is to be walked: rel, and whether SCRIPT_FILENAME said it. rel is borrowed from
+ * path, rq or scratch. */
 static enum program_found choose(const struct backend *b, const struct request *rq,
-	struct view path, struct view *rel, bool *by_file, const char **why)
+	struct view path, struct buf *scratch, struct view *rel, bool *by_file,
+	const char **why)
 {
-	struct view file = script_file(rq);
+	struct view file = script_file(b, rq, scratch);
 
+	if (!buf_ok(scratch)) {
+		*why = "no memory";
+		return PROGRAM_FAILED;
+	}
+	/* Line breaks that nobody has seen yet. */
+	if (file.n && file.p == scratch->p &&
+		(memchr(file.p, '\n', file.n) || memchr(file.p, '\r', file.n))) {
+		*why = "CR or LF in the path";
+		return PROGRAM_FORBIDDEN;
+	}
 	if ((file.n && memchr(file.p, '\0', file.n)) ||
 		(path.n && memchr(path.p, '\0', path.n))) {
 		*why = "NUL in the path";
@@ -263,18 +327,19 @@ enum program_found program_find(const struct backend *b, const struct request *r
 	struct view path, struct program_place *out, const char **why)
 {
 	struct program_place place = PROGRAM_PLACE_NONE;
-	struct buf at = { 0 }, script_name = { 0 }, path_info = { 0 };
+	struct buf at = { 0 }, script_name = { 0 }, path_info = { 0 }, scratch = { 0 };
 	struct view rel, rest;
 	bool by_file;
-	enum program_found found = choose(b, rq, path, &rel, &by_file, why);
+	enum program_found found = choose(b, rq, path, &scratch, &rel, &by_file, why);
 	int root = -1;
 
 	if (found != PROGRAM_FOUND)
-		return found;
+		goto out;
 	root = open(b->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0) {
 		*why = "the root of the programs cannot be opened";
-		return PROGRAM_FAILED;
+		found = PROGRAM_FAILED;
+		goto out;
 	}
 	found = walk(root, rel, &at, &place.dir, &rest, why);
 	close(root);
@@ -300,6 +365,7 @@ out:
 	buf_release(&at);
 	buf_release(&script_name);
 	buf_release(&path_info);
+	buf_release(&scratch);
 	return found;
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define IN_MEMORY "[store]\ntype = memory\n"
 
@@ -247,6 +248,92 @@ Test(programs, a_perl_program_with_cgi_pm_reads_a_form, .timeout = 120)
 		http_release(&a);
 	}
 	buf_release(&form);
+}
+
+/* ---- Names ---- */
+
+static const char tells_its_names[] =
+	"#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\n"
+	"printf 'file=%s\\nscript=%s\\ninfo=%s\\n' "
+	"\"$SCRIPT_FILENAME\" \"$SCRIPT_NAME\" \"$PATH_INFO\"\n";
+
+/* However the web server hands the name over: escaped once, or not at all. */
+Test(programs, whose_names_are_escaped_in_urls_run_over_each_web_server, .timeout = 120)
+{
+	static const struct {
+		const char *url, *name;
+	} rows[] = {
+		{ "/dir%20x/h%C3%A9%20llo.sh", "/dir x/hé llo.sh" },
+		{ "/a%2541b.sh", "/a%41b.sh" },
+		{ "/100%25.sh", "/100%.sh" },
+		{ "/a+b&c=d;e.sh", "/a+b&c=d;e.sh" },
+	};
+	static const char *const confs[] = { "apache/weir.conf",
+		"apache/weir-proxypass.conf", "apache/weir-proxypass-reuse.conf",
+		"lighttpd/weir.conf", "nginx/weir.conf" };
+	const char *root = made_dir("names");
+	struct weir *w = weir_start(&(struct weir_spec){ .server = "backend = cgi\n",
+		.sections = text(IN_MEMORY "[backend cgi]\ncgi = %s\n", root) });
+
+	made_dir("names/dir x");
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		program_write(text("%s%s", root, rows[i].name), tells_its_names);
+	for (size_t i = 0; i < COUNT_OF(confs) * COUNT_OF(rows); i++) {
+		const char *conf = confs[i / COUNT_OF(rows)];
+		const char *name = rows[i % COUNT_OF(rows)].name;
+		static struct web *web;
+		struct http_answer a;
+
+		if (i % COUNT_OF(rows) == 0)
+			web = web_start(&(struct web_spec){
+				.conf = conf, .backend = w->addr, .root = root });
+		http_get(text("%s%s/in%%20fo/%%2541?a=b%%3F", web->url,
+				 rows[i % COUNT_OF(rows)].url),
+			&a);
+		cr_expect_eq(a.status, 200, "%s %s: %ld", conf, name, a.status);
+		if (a.status == 200) {
+			says(&a, "file", text("%s%s", root, name));
+			says(&a, "script", name);
+			says(&a, "info", "/in fo/%41");
+		}
+		http_release(&a);
+	}
+}
+
+/* ... and none of it leads out of the directory. */
+Test(programs, outside_the_root_run_over_no_web_server, .timeout = 120)
+{
+	static const char *const paths[] = { "/..%2foutside.sh", "/..%2Foutside.sh",
+		"/%2e%2e%2foutside.sh", "/%2e%2e/outside.sh", "/%252e%252e/outside.sh",
+		"/dir/..%2f..%2foutside.sh", "/dir/%252e%252e/%252e%252e/outside.sh",
+		"/link.sh", "/%6cink.sh", "/up/outside.sh", "/in.sh%00", "/in.sh%00.txt",
+		"/dir%2f..%2f..%2foutside.sh" };
+	static const char *const confs[] = { "apache/weir.conf",
+		"apache/weir-proxypass.conf", "lighttpd/weir.conf", "nginx/weir.conf" };
+	const char *root = made_dir("inside");
+	struct weir *w = weir_start(&(struct weir_spec){ .server = "backend = cgi\n",
+		.sections = text(IN_MEMORY "[backend cgi]\ncgi = %s\n", root) });
+
+	made_dir("inside/dir");
+	program_write(test_path("outside.sh"), tells_its_names);
+	program_write(text("%s/in.sh", root), tells_its_names);
+	cr_assert_eq(symlink("../outside.sh", text("%s/link.sh", root)), 0);
+	cr_assert_eq(symlink("..", text("%s/up", root)), 0);
+	for (size_t c = 0; c < COUNT_OF(confs); c++) {
+		struct web *web = web_start(&(struct web_spec){
+			.conf = confs[c], .backend = w->addr, .root = root });
+		struct http_answer a;
+
+		http_get(text("%s/in.sh", web->url), &a);
+		says(&a, "script", "/in.sh");
+		http_release(&a);
+		for (size_t i = 0; i < COUNT_OF(paths); i++) {
+			http_get(text("%s%s", web->url, paths[i]), &a);
+			cr_expect(a.status >= 400 && a.status < 500, "%s %s: %ld %.*s",
+				confs[c], paths[i], a.status, (int)a.body.n, a.body.p);
+			http_release(&a);
+		}
+	}
 }
 
 /* ---- php-cgi ---- */

@@ -14,6 +14,7 @@
  *	cgi/a.cgi  cgi/plain.txt (0644)  cgi/secret.cgi (0111)  cgi/in.cgi -> sub/b.cgi
  *	cgi/out.cgi -> ../outside.cgi  cgi/abs.cgi -> /bin/sh  cgi/up -> ..
  *	cgi/sub/b.cgi  cgi/sub/back.cgi -> ../a.cgi  cgi/fifo
+ *	cgi/hé llo.cgi  cgi/a%41.cgi  cgi/a%2Fb.cgi  cgi/q?m.cgi
  */
 static char base[] = "/tmp/test-program-XXXXXX";
 static char root[64];
@@ -46,6 +47,10 @@ static void make_dir(const char *name)
 	cr_assert_eq(mkdir(path, 0755), 0);
 }
 
+/* What URLs have to escape. */
+static const char *const odd[] = { "cgi/hé llo.cgi", "cgi/a%41.cgi", "cgi/a%2Fb.cgi",
+	"cgi/q?m.cgi" };
+
 static void make_tree(void)
 {
 	char path[128];
@@ -59,6 +64,8 @@ static void make_tree(void)
 	make_file("cgi/plain.txt", 0644);
 	make_file("cgi/secret.cgi", 0111);
 	make_file("cgi/sub/b.cgi", 0755);
+	for (size_t i = 0; i < COUNT_OF(odd); i++)
+		make_file(odd[i], 0755);
 	make_link("cgi/in.cgi", "sub/b.cgi");
 	make_link("cgi/sub/back.cgi", "../a.cgi");
 	make_link("cgi/out.cgi", "../outside.cgi");
@@ -79,6 +86,10 @@ static void drop_tree(void)
 
 	for (size_t i = 0; i < COUNT_OF(files); i++) {
 		snprintf(path, sizeof(path), "%s/%s", base, files[i]);
+		cr_assert_eq(unlink(path), 0);
+	}
+	for (size_t i = 0; i < COUNT_OF(odd); i++) {
+		snprintf(path, sizeof(path), "%s/%s", base, odd[i]);
 		cr_assert_eq(unlink(path), 0);
 	}
 	for (size_t i = 0; i < COUNT_OF(dirs); i++) {
@@ -205,6 +216,114 @@ Test(program, is_found_by_script_filename_however_the_server_writes_it)
 		check_found("", file, rows[i].params, "/from/path", "ROOT/a.cgi",
 			rows[i].name, rows[i].info);
 	}
+}
+
+/* Behind a proxy's name and the root, as Apache 2.4.71 was seen to send
+ * them for the URL in the first column. */
+static const struct {
+	const char *url, *file, *name, *path_info; /* what Apache sends */
+	const char *program, *script_name, *info;  /* what the program gets */
+} escaped[] = {
+	/* ProxyPass: the file escaped, all of the URL's path in SCRIPT_NAME */
+	{ "/h%C3%A9%20llo.cgi", "/h%C3%A9%20llo.cgi", "/hé llo.cgi", "", "hé llo.cgi",
+		"/hé llo.cgi", "" },
+	{ "/h%C3%A9%20llo.cgi/i%20n", "/h%C3%A9%20llo.cgi/i%20n", "/hé llo.cgi/i n", "",
+		"hé llo.cgi", "/hé llo.cgi", "/i n" },
+	{ "/a%2541.cgi", "/a%2541.cgi", "/a%41.cgi", "", "a%41.cgi", "/a%41.cgi", "" },
+	{ "/q%3Fm.cgi/x", "/q%3Fm.cgi/x", "/q?m.cgi/x", "", "q?m.cgi", "/q?m.cgi", "/x" },
+	{ "/a.cgi/x%2Fy%20z", "/a.cgi/x%2Fy%20z", "/a.cgi/x%2Fy z", "", "a.cgi", "/a.cgi",
+		"/x%2Fy z" },
+	{ "/a.cgi/%2541", "/a.cgi/%2541", "/a.cgi/%41", "", "a.cgi", "/a.cgi", "/%41" },
+	{ "/cgi/h%C3%A9%20llo.cgi", "/h%C3%A9%20llo.cgi", "/cgi/hé llo.cgi", "",
+		"hé llo.cgi", "/cgi/hé llo.cgi", "" },
+	/* SetHandler: the file as it is, PATH_INFO cut off */
+	{ "/h%C3%A9%20llo.cgi/i%20n", "/hé llo.cgi", "/hé llo.cgi", "/i n", "hé llo.cgi",
+		"/hé llo.cgi", "/i n" },
+	{ "/a%2541.cgi", "/a%41.cgi", "/a%41.cgi", "", "a%41.cgi", "/a%41.cgi", "" },
+	{ "/a%252Fb.cgi", "/a%2Fb.cgi", "/a%2Fb.cgi", "", "a%2Fb.cgi", "/a%2Fb.cgi", "" },
+	{ "/cgi/a%2541.cgi", "/a%41.cgi", "/cgi/a%41.cgi", "", "a%41.cgi", "/cgi/a%41.cgi",
+		"" },
+};
+
+Test(program, is_found_when_apache_has_escaped_its_name)
+{
+	for (size_t i = 0; i < COUNT_OF(escaped); i++) {
+		char file[256], params[256], wanted[128];
+
+		snprintf(
+			file, sizeof(file), "proxy:fcgi://weir%s%s", root, escaped[i].file);
+		snprintf(params, sizeof(params), "SCRIPT_NAME=%s\nPATH_INFO=%s",
+			escaped[i].name, escaped[i].path_info);
+		snprintf(wanted, sizeof(wanted), "ROOT/%s", escaped[i].program);
+		check_found("", file, params, escaped[i].url, wanted,
+			escaped[i].script_name, escaped[i].info);
+	}
+}
+
+/* Where the escapes are in the root alone, SCRIPT_NAME says nothing of them. */
+Test(program, is_found_below_a_root_that_apache_has_escaped)
+{
+	char file[256] = "SCRIPT_NAME=/b.cgi\nSCRIPT_FILENAME=proxy:fcgi://weir";
+	struct program_place place = PROGRAM_PLACE_NONE;
+	size_t n = strlen(root);
+
+	snprintf(file + strlen(file), sizeof(file) - strlen(file), "%.*s%%%02X/sub/b.cgi",
+		(int)(n - 1), root, root[n - 1]);
+	cr_assert_eq(find("", file, VIEW("/none"), &place), PROGRAM_FOUND);
+	cr_assert_str_eq(place.script_name, "/b.cgi");
+	program_place_release(&place);
+}
+
+Test(program, no_escape_leads_out_of_the_root)
+{
+	static const struct {
+		const char *file, *name;
+		enum program_found found;
+	} rows[] = {
+		{ "/%2e%2e/outside.cgi", "/../outside.cgi", PROGRAM_FORBIDDEN },
+		{ "/sub/%2E./%2e./outside.cgi", "/sub/../../outside.cgi",
+			PROGRAM_FORBIDDEN },
+		{ "/a.cgi/%2e%2e", "/a.cgi/..", PROGRAM_FORBIDDEN },
+		{ "/out%2Ecgi", "/out.cgi", PROGRAM_FORBIDDEN },
+		{ "/%75p/outside.cgi", "/up/outside.cgi", PROGRAM_FORBIDDEN },
+		{ "/a.cgi%00.tx%74", "/a.cgi.txt", PROGRAM_FORBIDDEN },
+		{ "/a.cgi/%0ax%79", "/a.cgi/xy", PROGRAM_FORBIDDEN },
+		{ "/a.cgi/%0Dx%79", "/a.cgi/xy", PROGRAM_FORBIDDEN },
+		{ "/a.cgi%00.txt", "/a.cgi", PROGRAM_MISSING },
+		/* An escaped slash separates nothing, and nothing is unescaped twice. */
+		{ "/..%2Foutside.cgi", "/..%2Foutside.cgi", PROGRAM_MISSING },
+		{ "/..%2foutside.cgi%20", "/../outside.cgi ", PROGRAM_MISSING },
+		{ "/%252e%252e/outside.cgi", "/%2e%2e/outside.cgi", PROGRAM_MISSING },
+		{ "/sub%2Fb.cgi", "/sub/b.cgi", PROGRAM_MISSING },
+		{ "/%61%2541.cgi", "/a%41.cgi", PROGRAM_FOUND },
+		/* No escapes, though they look like some. */
+		{ "/%", "/%", PROGRAM_MISSING },
+		{ "/%4", "/%4", PROGRAM_MISSING },
+		{ "/%zz%-1", "/%zz%-1", PROGRAM_MISSING },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct program_place place = PROGRAM_PLACE_NONE;
+		char params[400];
+
+		snprintf(params, sizeof(params),
+			"SCRIPT_NAME=%s\nSCRIPT_FILENAME=proxy:fcgi://weir%s%s",
+			rows[i].name, root, rows[i].file);
+		cr_expect_eq(find("", params, VIEW("/a.cgi"), &place), rows[i].found,
+			"row %zu: %s", i, rows[i].file);
+		program_place_release(&place);
+	}
+}
+
+/* Only Apache escapes, and only behind a proxy's name. */
+Test(program, no_other_servers_file_is_unescaped)
+{
+	struct program_place place = PROGRAM_PLACE_NONE;
+	char params[256];
+
+	snprintf(params, sizeof(params), "SCRIPT_NAME=/a.cgi\nSCRIPT_FILENAME=%s/%%61.cgi",
+		root);
+	cr_assert_eq(find("", params, VIEW("/a.cgi"), &place), PROGRAM_MISSING);
 }
 
 Test(program, script_filename_outside_the_root_leaves_it_to_the_path)
