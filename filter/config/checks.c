@@ -294,10 +294,34 @@ static void note_leaky(struct load *l, const struct rule *r)
 	buf_release(&apart);
 }
 
+/* Who is on none of its plans meets no rule of a tier; and while the directory cannot be
+ * read that may be anybody. */
+static void note_plans(struct load *l, const struct tier *t)
+{
+	const struct config *c = l->config;
+
+	if (!c->client.directory || !*c->client.directory ||
+		c->client.directory_error == ON_ERROR_CLOSED)
+		return;
+	for (size_t i = 0; i < t->n_rules; i++) {
+		const char *plan = t->rules[i].plan;
+
+		if (!plan || strcmp(plan, "anonymous") == 0 || strcmp(plan, "default") == 0)
+			return;
+	}
+	mistake_notice(l->m, (struct place){ t->rules[0].file, t->rules[0].line },
+		"@RateLimit plan: %s has rules for some plans only, so nobody else meets "
+		"it, nor who is not known while the directory cannot be read; a rule "
+		"without plan= is for all others, and directory_error = closed refuses "
+		"meanwhile",
+		t->label);
+}
+
 /* What a rule has to say to the options of weir.ini, which it may stand before. */
 static void finish_rules(struct load *l, const struct tiers *tiers)
 {
 	for (size_t i = 0; i < tiers->n; i++) {
+		note_plans(l, &tiers->list[i]);
 		for (size_t j = 0; j < tiers->list[i].n_rules; j++) {
 			struct rule *r = &tiers->list[i].rules[j];
 
@@ -320,6 +344,9 @@ static void note_what_may_not_be_meant(struct load *l)
 	note_everybody(l, &c->client.trusted_proxies, "client", "trusted_proxies",
 		"any client can then choose its address");
 	note_everybody(l, &c->allow.networks, "allow", "networks", "nobody meets a limit");
+	if (c->server.mode == MODE_OFF)
+		mistake_notice(l->m, load_place(l, "server", "mode"),
+			"server.mode: off: no rule is looked at, and nobody meets a limit");
 	if (c->server.socket_mode & 02)
 		mistake_notice(l->m, load_place(l, "server", "socket_mode"),
 			"server.socket_mode: \"%04o\" lets every local user send requests "

@@ -115,6 +115,10 @@ static void load_endpoints(struct load *l, const char *pattern)
 			mistake_value(l->m, at, "server.endpoints", view_str(pattern),
 				"does not exist; write the name of a file, relative to "
 				"this one");
+		else if (at.line)
+			mistake_notice(l->m, at,
+				"server.endpoints: \"%s\" is the name of no file now",
+				pattern);
 		break;
 	case GLOB_ABORTED:
 		mistake_value(l->m, at, "server.endpoints", view_str(pattern),

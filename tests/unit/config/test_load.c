@@ -265,7 +265,8 @@ Test(load, a_file_from_windows_is_read_like_any_other)
 Test(load, what_works_and_may_not_be_meant_is_noticed)
 {
 	static const char *const files[][2] = { { "notices.ini", "notices.expected" },
-		{ "large-logs.ini", "large-logs.expected" } };
+		{ "large-logs.ini", "large-logs.expected" },
+		{ "for-nobody.ini", "for-nobody.expected" } };
 
 	enter(CONFIG_DATA "/good");
 	for (size_t i = 0; i < COUNT_OF(files); i++) {
