@@ -59,10 +59,28 @@ struct view request_param(const struct request *rq, const char *name)
 {
 	struct view wanted = view_str(name);
 
-	for (size_t i = 0; i < rq->n_params; i++)
+	for (size_t i = rq->n_params; i-- > 0;)
 		if (view_eq(rq->params[i].name, wanted))
 			return rq->params[i].value;
 	return (struct view){ NULL, 0 };
+}
+
+/* A server's own parameters stand together. Looking no farther bounds what a peer can make
+ * of it with thousands of names. */
+#define REPLACED_WITHIN 512
+
+bool request_is_replaced(const struct request *rq, size_t i)
+{
+	struct view name = rq->params[i].name;
+	size_t end = rq->n_params - i > REPLACED_WITHIN ? i + REPLACED_WITHIN
+							: rq->n_params;
+
+	if (view_starts(name, VIEW("HTTP_")))
+		return false;
+	while (++i < end)
+		if (view_eq(rq->params[i].name, name))
+			return true;
+	return false;
 }
 
 size_t request_param_count(const struct request *rq, const char *name)

@@ -26,9 +26,13 @@ void request_release(struct request *rq);
 /* Reads the pairs once head is whole. False when they are malformed or memory is out. */
 bool request_index(struct request *rq);
 
-/* A parameter by its exact name: the first of that name, or the empty view (p is
- * NULL when there is none). Borrowed: as long as the request. */
+/* A parameter by its exact name, or the empty view (p is NULL when there is none). Of
+ * several the last counts: nginx sends what "fastcgi_param" says behind an "include" beside
+ * what it is to replace, and php-fpm takes the last. Borrowed: as long as the request. */
 struct view request_param(const struct request *rq, const char *name);
+/* Whether a later one takes the place of the parameter at i. Never of a header's: all of
+ * those were sent by the client. */
+bool request_is_replaced(const struct request *rq, size_t i);
 /* How many parameters have that name. A web server may repeat a header's. */
 size_t request_param_count(const struct request *rq, const char *name);
 

@@ -4,7 +4,7 @@
  * Three tables say it all: what is passed on as it came, what has a default, what is
  * never passed. A request field that a web server repeats is joined into one
  * variable, since an environment has one value for each name; of any other variable
- * the first counts. A value with a NUL in it cannot be a variable's and is left out
+ * the last counts. A value with a NUL in it cannot be a variable's and is left out
  * (cut off it would be another value).
  */
 #include "proxy/environment.h"

@@ -15,7 +15,8 @@ static void put_pairs(struct buf *out, const struct relay_job *job)
 	for (size_t i = 0; i < rq->n_params; i++) {
 		struct view name = rq->params[i].name, value = rq->params[i].value;
 
-		if (relay_withholds(job, name))
+		/* Applications on libfcgi take the first of two. */
+		if (relay_withholds(job, name) || request_is_replaced(rq, i))
 			continue;
 		if (view_eq(name, VIEW("CONTENT_LENGTH"))) {
 			if (length_put)

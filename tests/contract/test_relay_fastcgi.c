@@ -392,8 +392,11 @@ Test(relay_fastcgi, parameters_arrive_as_they_came_but_for_weirs_own)
 		size_t body;
 		const char *want;
 	} rows[] = {
-		{ "B=2\nA=1\nA=3\nEMPTY=\nHTTP_X=1\nHTTP_X=2", 0,
-			"B=2\nA=1\nA=3\nEMPTY=\nHTTP_X=1\nHTTP_X=2\nWEIR_USER=alice\n" },
+		{ "B=2\nA=1\nEMPTY=\nHTTP_X=1\nHTTP_X=2", 0,
+			"B=2\nA=1\nEMPTY=\nHTTP_X=1\nHTTP_X=2\nWEIR_USER=alice\n" },
+		/* nginx: "include fastcgi.conf;", then what is to replace some of it. */
+		{ "REMOTE_USER=eve\nA=1\nREMOTE_USER=\nA=3\nB=2", 0,
+			"REMOTE_USER=\nA=3\nB=2\nWEIR_USER=alice\n" },
 		{ "SCRIPT_FILENAME=proxy:fcgi://weir//srv/a.php?q\nPATH_INFO=", 0,
 			"SCRIPT_FILENAME=proxy:fcgi://weir//srv/a.php?q\nPATH_INFO=\n"
 			"WEIR_USER=alice\n" },

@@ -35,13 +35,24 @@ Test(request, parameters_are_found_by_their_exact_name)
 	request_release(&rq);
 }
 
-Test(request, of_a_repeated_parameter_the_first_is_meant_and_all_are_counted)
+Test(request, of_a_repeated_parameter_the_last_is_meant_and_all_are_counted)
 {
 	struct request rq = REQUEST({ "A", "1" }, { "B", "2" }, { "A", "3" });
 
-	cr_assert(view_eq(request_param(&rq, "A"), VIEW("1")));
+	cr_assert(view_eq(request_param(&rq, "A"), VIEW("3")));
 	cr_assert_eq(request_param_count(&rq, "A"), 2);
 	cr_assert_eq(request_param_count(&rq, "C"), 0);
+	request_release(&rq);
+}
+
+Test(request, a_later_parameter_replaces_but_not_a_header)
+{
+	struct request rq = REQUEST({ "HTTP_A", "1" }, { "A", "2" }, { "HTTPS", "" },
+		{ "A", "" }, { "HTTP_A", "3" }, { "HTTPS", "on" });
+	static const bool replaced[] = { false, true, true, false, false, false };
+
+	for (size_t i = 0; i < COUNT_OF(replaced); i++)
+		cr_expect_eq(request_is_replaced(&rq, i), replaced[i], "%zu", i);
 	request_release(&rq);
 }
 

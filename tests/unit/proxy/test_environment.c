@@ -71,7 +71,7 @@ Test(environment, variables_of_the_request_are_passed_on)
 		{ "HTTP_EMPTY=", "HTTP_EMPTY", "" },
 		{ "REMOTE_USER=", "REMOTE_USER", "" },
 		/* The first counts, as with libfcgi. */
-		{ "REMOTE_USER=alice\nREMOTE_USER=bob", "REMOTE_USER", "alice" },
+		{ "REMOTE_USER=alice\nREMOTE_USER=bob", "REMOTE_USER", "bob" },
 	};
 
 	check(rows, COUNT_OF(rows));
@@ -149,6 +149,9 @@ Test(environment, repeated_fields_become_one)
 		{ "HTTP_X=1\nHTTP_X=2\nHTTP_X=3", "HTTP_X", "1, 2, 3" },
 		{ "HTTP_COOKIE=a=1\nHTTP_COOKIE=b=2", "HTTP_COOKIE", "a=1; b=2" },
 		{ "HTTP_X=\nHTTP_X=2", "HTTP_X", ", 2" },
+		/* Other variables are replaced by the last of their name. */
+		{ "REMOTE_USER=eve\nHTTPS=\nREMOTE_USER=", "REMOTE_USER", "" },
+		{ "QUERY_STRING=a\nQUERY_STRING=b", "QUERY_STRING", "b" },
 	};
 
 	check(rows, COUNT_OF(rows));
