@@ -47,31 +47,6 @@ static int status_of(const struct weir *w, const char *uri, const char *const *p
 	return status;
 }
 
-/* Runs weirctl for w's configuration; its first line of output. */
-static const char *weirctl(const struct weir *w, const char *const *args)
-{
-	const char *argv[16] = { test_env("WEIRCTL"), "-c", w->ini };
-	struct process *p;
-	size_t n = 3;
-
-	while (*args)
-		argv[n++] = *args++;
-	p = process_start(&(struct process_spec){ .name = "weirctl", .argv = argv });
-	cr_assert_eq(process_exit(p, 10000), 0, "%s", process_log(p));
-	return process_log(p);
-}
-#define WEIRCTL(w, ...) weirctl(w, (const char *const[]){ __VA_ARGS__, NULL })
-
-/* The token in what "weirctl token add" printed. */
-static const char *token_in(const char *output)
-{
-	const char *at = strstr(output, "weir_");
-	size_t n = at ? strcspn(at, " \t\r\n\"") : 0;
-
-	cr_assert_not_null(at, "%s", output);
-	return text("%.*s", (int)n, at);
-}
-
 Test(deciding, names_in_the_log_who_decided)
 {
 	static const char *const rule = "[endpoint a]\nmatch = GET /a\nbackend = plain\n"
@@ -114,13 +89,13 @@ static struct known with_directory(const char *ttl)
 		.endpoints = endpoints });
 	struct known k;
 
-	WEIRCTL(before, "db", "init");
-	WEIRCTL(before, "plan", "add", "paid");
-	WEIRCTL(before, "user", "add", "alice", "--plan", "paid");
-	WEIRCTL(before, "user", "add", "bob");
-	k.alice = token_in(WEIRCTL(before, "token", "add", "alice", "--label", "laptop"));
-	k.bob = token_in(WEIRCTL(before, "token", "add", "bob", "--label", "phone"));
-	k.admin = token_in(WEIRCTL(before, "token", "add", "bob", "--admin"));
+	weirctl("-c %s db init", before->ini);
+	weirctl("-c %s plan add paid", before->ini);
+	weirctl("-c %s user add alice --plan paid", before->ini);
+	weirctl("-c %s user add bob", before->ini);
+	k.alice = token_in(weirctl("-c %s token add alice --label laptop", before->ini));
+	k.bob = token_in(weirctl("-c %s token add bob --label phone", before->ini));
+	k.admin = token_in(weirctl("-c %s token add bob --admin", before->ini));
 	k.weir = deciding(text("%s%s", IN_MEMORY, client), endpoints);
 	return k;
 }
@@ -167,7 +142,7 @@ Test(deciding, believes_a_revoked_token_no_longer_than_configured, .timeout = 60
 	for (int i = 0; i < 2; i++)
 		cr_assert_eq(ASK(k.weir, "/a", "A=1"), 200); /* the address is used up */
 	cr_assert_eq(with_token(&k, k.alice), 200);
-	WEIRCTL(k.weir, "token", "revoke", "laptop");
+	weirctl("-c %s token revoke laptop", k.weir->ini);
 	/* Then it is nobody's, and counts by address. */
 	cr_assert(WAIT_UNTIL(5000, with_token(&k, k.alice) == 429));
 	cr_assert_eq(with_token(&k, k.bob), 200);
@@ -464,7 +439,7 @@ Test(deciding, lets_a_slow_look_up_in_the_directory_delay_nobody_else, .timeout 
 	struct weir *w;
 	int fd;
 
-	WEIRCTL(before, "db", "init");
+	weirctl("-c %s db init", before->ini);
 	w = deciding(text("%s%s", IN_MEMORY, client), endpoints);
 	fcgi_compose(&bytes, &rq);
 	fcgi_answer_init(&slow);

@@ -187,18 +187,6 @@ static void expect_same_lines(const char *said, const char *wanted, const char *
 	cr_assert_str_eq(said, "", "%s", name);
 }
 
-static void copy_bytes(const char *from, const char *to)
-{
-	FILE *in = fopen(from, "re"), *out = fopen(to, "we");
-	char bytes[16384];
-	size_t n;
-
-	cr_assert(in && out, "%s, %s: %s", from, to, strerror(errno));
-	while ((n = fread(bytes, 1, sizeof(bytes), in)) > 0)
-		cr_assert_eq(fwrite(bytes, 1, n, out), n);
-	cr_assert_eq(fclose(in) + fclose(out), 0);
-}
-
 /* What the fixtures name lies beside weir.ini. */
 static void link_fixtures(void)
 {
@@ -224,7 +212,7 @@ static void try_fixture(const struct gate *g, const char *path)
 
 	begin(g, client, name);
 	/* Under its own name too: one of them finds itself by that. */
-	copy_bytes(path, own);
+	file_copy(path, own);
 	cr_assert_eq(link(own, fresh), 0);
 	cr_assert_eq(rename(fresh, g->weir->ini), 0);
 	messages_in(reload(g->weir, RELOAD_FAILS), &said);

@@ -4,9 +4,6 @@
  */
 #include "site.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -61,49 +58,6 @@ static int get(const struct weir *w, const char *token)
 
 /* ---- weirctl ---- */
 
-struct run {
-	int status;
-	const char *out, *err;
-};
-
-/* weirctl with arguments that are cut at blanks. */
-__attribute__((format(printf, 1, 2))) static struct run weirctl(const char *fmt, ...)
-{
-	static unsigned number;
-	const char *argv[32] = { test_env("WEIRCTL") };
-	const char *out = test_path(text("out.%u", number++));
-	char *words, *rest, *word;
-	struct process *p;
-	struct run r;
-	size_t n = 1;
-	va_list ap;
-	int fd;
-
-	va_start(ap, fmt);
-	if (vasprintf(&words, fmt, ap) < 0)
-		fail("out of memory");
-	va_end(ap);
-	rest = words;
-	while ((word = strsep(&rest, " ")) != NULL && n + 1 < COUNT_OF(argv))
-		argv[n++] = word;
-	fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	p = process_start(
-		&(struct process_spec){ .name = "weirctl", .argv = argv, .output = fd });
-	r = (struct run){ .status = process_exit(p, 30000), .err = process_log(p) };
-	r.out = file_read(out);
-	close(fd);
-	free(words);
-	return r;
-}
-
-/* The same, which has to succeed, and then says nothing of an error: what it says. */
-#define DONE(...)                                                        \
-	__extension__({                                                  \
-		struct run r_ = weirctl(__VA_ARGS__);                    \
-		cr_assert_eq(r_.status, 0, "%d: %s", r_.status, r_.err); \
-		r_.out;                                                  \
-	})
-
 static json_t *parsed(const char *out)
 {
 	json_t *o = json_loads(out, 0, NULL);
@@ -141,7 +95,7 @@ Test(operator, sees_what_weir_is_doing, .timeout = 60)
 	for (int i = 0; i < 3; i++)
 		cr_assert_eq(get(w, NULL), i < 2 ? 200 : 429);
 	cr_assert(weir_counts(w, "requests_refused", 1, 10000));
-	out = DONE("-c %s status", w->ini);
+	out = weirctl("-c %s status", w->ini);
 	cr_assert(strstr(out, text("process %d, up ", (int)w->process->pid)), "%s", out);
 	cr_assert(strstr(out, text("configuration %s, read ", w->ini)), "%s", out);
 	cr_assert_null(strstr(out, "was not taken"), "%s", out);
@@ -153,7 +107,7 @@ Test(operator, sees_what_weir_is_doing, .timeout = 60)
 		static const char *const forms[] = { "-c %s status --json",
 			"status --json --config %s", "--socket %s status --json" };
 
-		out = DONE(i == 0        ? "-c %s status --json"
+		out = weirctl(i == 0     ? "-c %s status --json"
 				: i == 1 ? "status --json --config %s"
 					 : "--socket %s status --json",
 			i == 2 ? w->control : w->ini);
@@ -167,11 +121,11 @@ Test(operator, sees_what_weir_is_doing, .timeout = 60)
 	/* A reload that went wrong, and one that went well. */
 	file_replace(endpoint_file(w, "a"), "[endpoint a]\n");
 	reload(w, RELOAD_FAILS);
-	out = DONE("-c %s --socket %s status", w->ini, w->control);
+	out = weirctl("-c %s --socket %s status", w->ini, w->control);
 	cr_assert(strstr(out, "The last reload was not taken"), "%s", out);
 	file_replace(endpoint_file(w, "a"), good);
 	reload(w, RELOADED);
-	out = DONE("-c %s status", w->ini);
+	out = weirctl("-c %s status", w->ini);
 	cr_assert_null(strstr(out, "was not taken"), "%s", out);
 }
 
@@ -193,42 +147,43 @@ Test(operator, is_told_why_weir_cannot_be_asked, .timeout = 60)
 
 	/* Stopped in its tracks: it is there, and says nothing. */
 	process_signal(w->process, SIGSTOP);
-	expect_failure(weirctl("-c %s status", w->ini), "did not answer on", "stopped");
+	expect_failure(weirctl_run("-c %s status", w->ini), "did not answer on", "stopped");
 	process_signal(w->process, SIGCONT);
-	cr_assert(strstr(DONE("-c %s status", w->ini), "weir "));
+	cr_assert(strstr(weirctl("-c %s status", w->ini), "weir "));
 	/* Killed: its socket stays behind. */
 	process_signal(w->process, SIGKILL);
 	cr_assert(process_ends(w->process, 10000));
 	cr_assert_eq(access(path, F_OK), 0);
-	expect_failure(weirctl("-c %s status", w->ini), "weir is not running", "killed");
-	expect_failure(weirctl("-c %s status --json", w->ini), "weir is not running",
+	expect_failure(
+		weirctl_run("-c %s status", w->ini), "weir is not running", "killed");
+	expect_failure(weirctl_run("-c %s status --json", w->ini), "weir is not running",
 		"killed, for machines");
 	/* Ended as it should: no socket. */
 	other = running("");
 	process_signal(other->process, SIGTERM);
 	cr_assert_eq(process_exit(other->process, 20000), 0);
-	expect_failure(weirctl("-c %s status", other->ini),
+	expect_failure(weirctl_run("-c %s status", other->ini),
 		text("there is no %s: weir is not running",
 			other->control + strlen("unix:")),
 		"ended");
 	/* Something else at its place. */
 	file_write(file, "");
 	expect_failure(
-		weirctl("--socket unix:%s status", file), "is not a socket", "a file");
+		weirctl_run("--socket unix:%s status", file), "is not a socket", "a file");
 	backend_start(odd, &babble);
-	expect_failure(weirctl("--socket %s status", odd), "does not speak as weir does",
-		"somebody else");
-	expect_failure(weirctl("--socket /run/weir.sock status"), "is no control address",
-		"no address");
+	expect_failure(weirctl_run("--socket %s status", odd),
+		"does not speak as weir does", "somebody else");
+	expect_failure(weirctl_run("--socket /run/weir.sock status"),
+		"is no control address", "no address");
 	/* The configuration does not say where. */
 	file_write(wrong, silent[0]);
 	expect_failure(
-		weirctl("-c %s status", wrong), "has no control socket", "no socket");
+		weirctl_run("-c %s status", wrong), "has no control socket", "no socket");
 	file_write(wrong, silent[1]);
 	expect_failure(
-		weirctl("-c %s status", wrong), "weirctl check says why", "mistakes");
-	expect_failure(weirctl("-c /nonexistent/weir.ini status"), "cannot be read from",
-		"no file");
+		weirctl_run("-c %s status", wrong), "weirctl check says why", "mistakes");
+	expect_failure(weirctl_run("-c /nonexistent/weir.ini status"),
+		"cannot be read from", "no file");
 }
 
 Test(operator, is_told_what_a_command_line_should_be)
@@ -238,29 +193,29 @@ Test(operator, is_told_what_a_command_line_should_be)
 		"token", "token forget 1", "db" };
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct run r = *rows[i] ? weirctl("%s", rows[i])
-					: weirctl("-c /nonexistent");
+		struct run r = *rows[i] ? weirctl_run("%s", rows[i])
+					: weirctl_run("-c /nonexistent");
 
 		cr_assert_eq(r.status, 2, "weirctl %s: %d, %s", rows[i], r.status, r.err);
 		cr_assert_str_eq(r.out, "", "weirctl %s", rows[i]);
 		cr_assert_str_neq(r.err, "", "weirctl %s", rows[i]);
 	}
-	cr_assert(strstr(DONE("--help"), "usage: weirctl"));
-	cr_assert(strncmp(DONE("--version"), "weirctl ", 8) == 0);
+	cr_assert(strstr(weirctl("--help"), "usage: weirctl"));
+	cr_assert(strncmp(weirctl("--version"), "weirctl ", 8) == 0);
 }
 
 Test(operator, checks_what_is_to_be_put_in_force)
 {
 	struct weir_spec spec = spec_with("");
 	const struct weir *w = weir_configure(&spec);
-	const char *out = DONE("-c %s check", w->ini);
+	const char *out = weirctl("-c %s check", w->ini);
 	struct run r;
 
 	cr_assert(strstr(out, text("%s: files 2, endpoints 1, backends 1", w->ini)), "%s",
 		out);
 	cr_assert(strstr(out, "plan paid: 4"), "%s", out);
 	file_write(w->ini, "[server]\nworkers = many\n");
-	r = weirctl("-c %s check", w->ini);
+	r = weirctl_run("-c %s check", w->ini);
 	cr_assert_eq(r.status, 1);
 	cr_assert_str_eq(r.out, "");
 	cr_assert(
@@ -270,7 +225,7 @@ Test(operator, checks_what_is_to_be_put_in_force)
 /* The reference and the commented file that is shipped name the same options. */
 Test(operator, finds_every_option_of_the_shipped_file_in_the_reference)
 {
-	const char *reference = DONE("options");
+	const char *reference = weirctl("options");
 	const char *ini = file_read(text("%s/../etc/weir.ini", test_env("WEIR_CONTRIB")));
 	unsigned found = 0;
 
@@ -292,15 +247,6 @@ Test(operator, finds_every_option_of_the_shipped_file_in_the_reference)
 
 /* ---- Users and tokens while weir serves ---- */
 
-/* The token in what "weirctl token add" printed. */
-static const char *token_in(const char *output)
-{
-	const char *at = strstr(output, "weir_");
-
-	cr_assert_not_null(at, "%s", output);
-	return text("%.*s", (int)strcspn(at, " \t\r\n\""), at);
-}
-
 Test(operator, gives_and_takes_tokens_while_weir_serves, .timeout = 60)
 {
 	const char *client = text("[client]\nuser = token\ndirectory = sqlite:%s\n"
@@ -310,38 +256,38 @@ Test(operator, gives_and_takes_tokens_while_weir_serves, .timeout = 60)
 	const char *ini = weir_configure(&spec)->ini, *alice, *bob, *admin;
 	struct weir *w;
 
-	DONE("-c %s db init", ini);
+	weirctl("-c %s db init", ini);
 	w = running(client);
 	/* By address; from here on whoever is nobody is refused. */
 	for (int i = 0; i < 3; i++)
 		cr_assert_eq(get(w, "weir_nobody"), i < 2 ? 200 : 429);
 	/* The first request that brings a token is the first that is looked up. */
-	DONE("-c %s plan add paid", ini);
-	DONE("-c %s user add alice", ini);
-	alice = token_in(DONE("-c %s token add alice --label laptop", ini));
+	weirctl("-c %s plan add paid", ini);
+	weirctl("-c %s user add alice", ini);
+	alice = token_in(weirctl("-c %s token add alice --label laptop", ini));
 	for (int i = 0; i < 3; i++)
 		cr_assert_eq(get(w, alice), i < 2 ? 200 : 429);
 	/* Another plan, of which two are used. */
-	DONE("-c %s user set alice --plan paid", ini);
+	weirctl("-c %s user set alice --plan paid", ini);
 	cr_assert(WAIT_UNTIL(20000, get(w, alice) == 200));
 	cr_assert_eq(get(w, alice), 200);
 	cr_assert_eq(get(w, alice), 429);
 	/* An admin meets no limit, for as long as the token is one. */
-	admin = token_in(DONE("-c %s token add alice --admin --label boss", ini));
+	admin = token_in(weirctl("-c %s token add alice --admin --label boss", ini));
 	for (int i = 0; i < 6; i++)
 		cr_assert_eq(get(w, admin), 200);
 	cr_assert_geq(weir_counter(w, "requests_exempt"), 6);
-	cr_assert(strstr(DONE("-c %s token list", ini), "boss"));
-	DONE("-c %s token revoke boss", ini);
+	cr_assert(strstr(weirctl("-c %s token list", ini), "boss"));
+	weirctl("-c %s token revoke boss", ini);
 	cr_assert(WAIT_UNTIL(20000, get(w, admin) == 429));
 	/* A user that is disabled is nobody, and then somebody again. */
-	DONE("-c %s plan add bulk", ini);
-	DONE("-c %s user add bob --plan bulk", ini);
-	bob = token_in(DONE("-c %s token add bob --expires 30d", ini));
+	weirctl("-c %s plan add bulk", ini);
+	weirctl("-c %s user add bob --plan bulk", ini);
+	bob = token_in(weirctl("-c %s token add bob --expires 30d", ini));
 	cr_assert_eq(get(w, bob), 200);
-	DONE("-c %s user disable bob", ini);
+	weirctl("-c %s user disable bob", ini);
 	cr_assert(WAIT_UNTIL(20000, get(w, bob) == 429));
-	DONE("-c %s user enable bob", ini);
+	weirctl("-c %s user enable bob", ini);
 	cr_assert(WAIT_UNTIL(20000, get(w, bob) == 200));
 }
 

@@ -49,18 +49,6 @@ static sqlite3 *open_db(const char *path)
 	return db;
 }
 
-static void copy_to(const char *from, const char *to)
-{
-	FILE *in = fopen(from, "re"), *out = fopen(to, "we");
-	char bytes[16384];
-	size_t n;
-
-	cr_assert(in && out, "%s, %s: %s", from, to, strerror(errno));
-	while ((n = fread(bytes, 1, sizeof(bytes), in)) > 0)
-		cr_assert_eq(fwrite(bytes, 1, n, out), n);
-	cr_assert_eq(fclose(in) + fclose(out), 0);
-}
-
 /* A user whose token is the name, for each case from 0 to n - 1: "paid-0" and so on. */
 static void add_users(sqlite3 *db, const char *kind, const char *plan, bool admin, size_t n)
 {
@@ -90,13 +78,9 @@ static struct users users_start(const char *error, size_t cases)
 			addr, u.db, error),
 		.endpoints = RULES };
 	const struct weir *before = weir_configure(&spec);
-	const char *const init[] = { test_env("WEIRCTL"), "-c", before->ini, "db", "init",
-		NULL };
-	struct process *p = process_start(
-		&(struct process_spec){ .name = "weirctl", .argv = init });
 	sqlite3 *db;
 
-	cr_assert_eq(process_exit(p, 20000), 0, "%s", process_log(p));
+	weirctl("-c %s db init", before->ini);
 	db = open_db(u.db);
 	run(db, "BEGIN; INSERT INTO plans (name) VALUES ('paid'), ('strict')");
 	add_users(db, "paid", "paid", false, cases);
@@ -107,7 +91,7 @@ static struct users users_start(const char *error, size_t cases)
 	add_users(db, "admin", "default", true, cases);
 	run(db, "COMMIT; PRAGMA journal_mode = DELETE");
 	sqlite3_close(db);
-	copy_to(u.db, u.good);
+	file_copy(u.db, u.good);
 	backend_start(addr, &plain);
 	u.weir = weir_start(&spec);
 	return u;
@@ -216,7 +200,7 @@ static void is_of_another_version(struct users *u)
 	sqlite3 *db = open_db(text("%s.next", u->db));
 
 	sqlite3_close(db);
-	copy_to(u->good, text("%s.next", u->db));
+	file_copy(u->good, text("%s.next", u->db));
 	db = open_db(text("%s.next", u->db));
 	run(db, "PRAGMA user_version = 99");
 	sqlite3_close(db);
@@ -255,7 +239,7 @@ static void restore(struct users *u)
 		return;
 	}
 	rmdir(u->db);
-	copy_to(u->good, fresh);
+	file_copy(u->good, fresh);
 	cr_assert_eq(rename(fresh, u->db), 0);
 }
 

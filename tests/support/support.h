@@ -40,7 +40,7 @@ void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 const char *test_env(const char *name);
 
 void file_write(const char *path, const char *content);
-void file_copy(const char *from, const char *to);
+void file_copy(const char *from, const char *to); /* and its mode */
 /* A whole file, NUL-terminated, or NULL when it cannot be read. */
 const char *file_read(const char *path);
 
@@ -205,6 +205,17 @@ int64_t weir_counter(const struct weir *w, const char *name);
 /* The counter came to be n within ms: what is counted after an answer has left is not
  * there the moment the answer is. */
 bool weir_counts(const struct weir *w, const char *name, int64_t n, int64_t ms);
+
+struct run {
+	int status;
+	const char *out, *err;
+};
+/* weirctl with arguments that are cut at blanks. */
+struct run weirctl_run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The same, which has to succeed: what it prints. */
+const char *weirctl(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The token in what "weirctl token add" prints. */
+const char *token_in(const char *output);
 
 /* ---- A browser (http.c; libcurl) ---- */
 

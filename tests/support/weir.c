@@ -4,6 +4,10 @@
 #include "support.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -83,6 +87,69 @@ int weir_run(const char *const *args, const char **out)
 	if (out)
 		*out = process_log(p);
 	return status;
+}
+
+__attribute__((format(printf, 1, 0))) static struct run run_weirctl(
+	const char *fmt, va_list ap)
+{
+	static unsigned number;
+	const char *argv[32] = { test_env("WEIRCTL") };
+	const char *out = test_path(text("weirctl.out.%u", number++));
+	char *words, *rest, *word;
+	struct process *p;
+	struct run r;
+	size_t n = 1;
+	int fd;
+
+	if (vasprintf(&words, fmt, ap) < 0)
+		fail("out of memory");
+	rest = words;
+	while ((word = strsep(&rest, " ")) != NULL && n + 1 < COUNT_OF(argv))
+		argv[n++] = word;
+	fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	p = process_start(
+		&(struct process_spec){ .name = "weirctl", .argv = argv, .output = fd });
+	r.status = process_exit(p, START_MS);
+	r.out = file_read(out);
+	r.err = process_log(p);
+	if (fd < 0 || !r.out)
+		fail("%s: %s", out, strerror(errno));
+	close(fd);
+	free(words);
+	return r;
+}
+
+struct run weirctl_run(const char *fmt, ...)
+{
+	struct run r;
+	va_list ap;
+
+	va_start(ap, fmt);
+	r = run_weirctl(fmt, ap);
+	va_end(ap);
+	return r;
+}
+
+const char *weirctl(const char *fmt, ...)
+{
+	struct run r;
+	va_list ap;
+
+	va_start(ap, fmt);
+	r = run_weirctl(fmt, ap);
+	va_end(ap);
+	if (r.status != 0)
+		fail("weirctl %s ends with %d: %s", fmt, r.status, r.err);
+	return r.out;
+}
+
+const char *token_in(const char *output)
+{
+	const char *at = strstr(output, "weir_");
+
+	if (!at)
+		fail("no token in \"%s\"", output);
+	return text("%.*s", (int)strcspn(at, " \t\r\n\""), at);
 }
 
 /* One line each way; "" when there was no answer. */

@@ -127,6 +127,14 @@ Test(directory, a_query_must_have_the_form_that_is_asked_for)
 
 /* ---- Looking up ---- */
 
+/* A directory in which alice has the token "a". */
+static struct directory *with_alice(struct directory_file *f)
+{
+	file_init(f);
+	file_add(f, "alice", "default", "a", "");
+	return file_open(f);
+}
+
 Test(directory, tokens_name_their_users)
 {
 	struct directory_file f;
@@ -193,9 +201,7 @@ Test(directory, a_revoked_token_is_unknown_when_the_time_to_live_is_over)
 	struct directory_file f;
 	struct directory *d;
 
-	file_init(&f);
-	file_add(&f, "alice", "default", "a", "");
-	d = file_open(&f);
+	d = with_alice(&f);
 	cr_expect_str_eq(look_token(d, "a"), "alice/default");
 	file_run(&f, "UPDATE tokens SET revoked = 1");
 	test_mono_us += 60 * S - 1;
@@ -212,9 +218,7 @@ Test(directory, use_does_not_lengthen_the_time_to_live)
 	struct directory_file f;
 	struct directory *d;
 
-	file_init(&f);
-	file_add(&f, "alice", "default", "a", "");
-	d = file_open(&f);
+	d = with_alice(&f);
 	look_token(d, "a");
 	for (int i = 0; i < 59; i++) {
 		test_mono_us += S;
@@ -248,9 +252,7 @@ Test(directory, a_changed_plan_holds_after_the_time_to_live)
 	struct directory_file f;
 	struct directory *d;
 
-	file_init(&f);
-	file_add(&f, "alice", "default", "a", "");
-	d = file_open(&f);
+	d = with_alice(&f);
 	look_user(d, "alice");
 	look_token(d, "a");
 	file_run(&f,
@@ -476,9 +478,7 @@ Test(directory, while_it_fails_it_is_asked_by_one_once_a_second)
 	struct directory_file f;
 	struct directory *d;
 
-	file_init(&f);
-	file_add(&f, "alice", "default", "a", "");
-	d = file_open(&f);
+	d = with_alice(&f);
 	cr_expect_str_eq(know_token(d, "a"), "?");
 	cr_expect_str_eq(look_token(d, "a"), "alice/default");
 	swap(&f, true);
@@ -595,9 +595,7 @@ Test(directory, a_cancelled_look_up_is_told_nobody)
 	struct directory *d;
 	uv_loop_t loop;
 
-	file_init(&f);
-	file_add(&f, "alice", "default", "a", "");
-	d = file_open(&f);
+	d = with_alice(&f);
 	cr_assert_eq(uv_loop_init(&loop), 0);
 	for (size_t i = 0; i < COUNT_OF(asks); i++)
 		asks[i] = directory_ask(d, &loop, DIRECTORY_BY_TOKEN, hash_of("a"),
@@ -618,9 +616,7 @@ Test(directory, closing_waits_for_nobody_and_loses_nobody)
 	struct directory *d;
 	uv_loop_t loop;
 
-	file_init(&f);
-	file_add(&f, "alice", "default", "a", "");
-	d = file_open(&f);
+	d = with_alice(&f);
 	cr_assert_eq(uv_loop_init(&loop), 0);
 	for (int i = 0; i < 10; i++)
 		cr_assert(directory_ask(

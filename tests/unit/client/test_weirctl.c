@@ -12,46 +12,6 @@
 
 #include "client/directory.h"
 
-struct run {
-	int status;
-	const char *out, *err;
-};
-
-/* weirctl with these arguments, which are cut at blanks. */
-static struct run weirctl(const char *arguments)
-{
-	static unsigned number;
-	const char *argv[32] = { test_env("WEIRCTL") };
-	const char *out = test_path(text("out.%u", number++));
-	char *words = strdup(arguments), *rest = words, *word;
-	size_t n = 1;
-	int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	struct process *p;
-	struct run r;
-
-	while ((word = strsep(&rest, " ")) != NULL && n + 1 < COUNT_OF(argv))
-		argv[n++] = word;
-	p = process_start(
-		&(struct process_spec){ .name = "weirctl", .argv = argv, .output = fd });
-	r.status = process_exit(p, 10000);
-	r.out = file_read(out);
-	if (!r.out)
-		fail("%s cannot be read", out);
-	r.err = process_log(p);
-	close(fd);
-	free(words);
-	return r;
-}
-
-/* Runs it and wants it to be done; gives its output. */
-static const char *done(const char *arguments)
-{
-	struct run r = weirctl(arguments);
-
-	cr_assert_eq(r.status, 0, "weirctl %s: %s", arguments, r.err);
-	return r.out;
-}
-
 static const char *db_path(void)
 {
 	return test_path("weir.db");
@@ -60,16 +20,16 @@ static const char *db_path(void)
 /* A directory with the users alice, and bob on plan gold. */
 static void make_users(void)
 {
-	done(text("db init %s", db_path()));
-	done(text("plan add gold --description more --db %s", db_path()));
-	done(text("user add alice --db %s", db_path()));
-	done(text("user add bob --plan gold --db %s", db_path()));
+	weirctl("db init %s", db_path());
+	weirctl("plan add gold --description more --db %s", db_path());
+	weirctl("user add alice --db %s", db_path());
+	weirctl("user add bob --plan gold --db %s", db_path());
 }
 
 static json_t *list(const char *arguments)
 {
 	json_t *rows = json_loads(
-		done(text("%s --json --db %s", arguments, db_path())), 0, NULL);
+		weirctl("%s --json --db %s", arguments, db_path()), 0, NULL);
 
 	cr_assert(json_is_array(rows), "%s", arguments);
 	return rows;
@@ -139,7 +99,7 @@ Test(weirctl, makes_a_token_that_weir_knows_until_it_is_revoked)
 	struct run r;
 
 	make_users();
-	r = weirctl(text("token add bob --label laptop --expires 30d --db %s", db_path()));
+	r = weirctl_run("token add bob --label laptop --expires 30d --db %s", db_path());
 	cr_assert_eq(r.status, 0, "%s", r.err);
 	token = first_line(r.out);
 	cr_expect_str_eq(r.out, text("%s\n", token), "the token stands alone");
@@ -147,17 +107,16 @@ Test(weirctl, makes_a_token_that_weir_knows_until_it_is_revoked)
 	cr_expect_eq(strncmp(token, "weir_", 5), 0);
 	cr_expect(strstr(r.err, "token 1 of bob, until "), "%s", r.err);
 	cr_expect_null(strstr(r.err, token));
-	admin = first_line(done(text("token add alice --admin --db %s", db_path())));
+	admin = first_line(weirctl("token add alice --admin --db %s", db_path()));
 	cr_expect_str_neq(admin, token);
 	cr_expect_str_eq(seen_by_weir(token), "bob/gold");
 	cr_expect_str_eq(seen_by_weir(admin), "alice/default/admin");
 
-	done(text("token revoke laptop --db %s", db_path()));
+	weirctl("token revoke laptop --db %s", db_path());
 	cr_expect_str_eq(seen_by_weir(token), "unknown");
-	done(text("token revoke 2 --db %s", db_path()));
+	weirctl("token revoke 2 --db %s", db_path());
 	cr_expect_str_eq(seen_by_weir(admin), "unknown");
-	cr_expect(
-		strstr(done(text("token revoke 2 --db %s", db_path())), "revoked before"));
+	cr_expect(strstr(weirctl("token revoke 2 --db %s", db_path()), "revoked before"));
 }
 
 Test(weirctl, stores_no_token)
@@ -165,7 +124,7 @@ Test(weirctl, stores_no_token)
 	const char *token, *path;
 
 	make_users();
-	token = first_line(done(text("token add alice --db %s", db_path())));
+	token = first_line(weirctl("token add alice --db %s", db_path()));
 	for (int i = 0; i < 2; i++) {
 		struct stat st;
 		char *bytes;
@@ -190,17 +149,17 @@ Test(weirctl, changes_plans_and_disables_users)
 	const char *token;
 
 	make_users();
-	token = first_line(done(text("token add alice --db %s", db_path())));
-	done(text("user set alice --plan gold --db %s", db_path()));
+	token = first_line(weirctl("token add alice --db %s", db_path()));
+	weirctl("user set alice --plan gold --db %s", db_path());
 	cr_expect_str_eq(seen_by_weir(token), "alice/gold");
-	done(text("user disable alice --db %s", db_path()));
+	weirctl("user disable alice --db %s", db_path());
 	cr_expect_str_eq(seen_by_weir(token), "unknown");
 	cr_expect_str_eq(cell(list("token list"), 0, "state"), "disabled");
-	done(text("user enable alice --db %s", db_path()));
+	weirctl("user enable alice --db %s", db_path());
 	cr_expect_str_eq(seen_by_weir(token), "alice/gold");
-	done(text("user set alice --plan default --db %s", db_path()));
-	done(text("user set bob --plan default --db %s", db_path()));
-	done(text("plan remove gold --db %s", db_path()));
+	weirctl("user set alice --plan default --db %s", db_path());
+	weirctl("user set bob --plan default --db %s", db_path());
+	weirctl("plan remove gold --db %s", db_path());
 	cr_expect_str_eq(cell(list("plan list"), 0, "name"), "default");
 	cr_expect_str_eq(cell(list("plan list"), 1, "name"), "missing");
 }
@@ -210,8 +169,8 @@ Test(weirctl, lists_for_people_and_for_machines)
 	const char *table;
 
 	make_users();
-	done(text("token add alice --label a --expires 2099-01-31 --db %s", db_path()));
-	done(text("token add bob --label b --admin --db %s", db_path()));
+	weirctl("token add alice --label a --expires 2099-01-31 --db %s", db_path());
+	weirctl("token add bob --label b --admin --db %s", db_path());
 	cr_expect_str_eq(cell(list("user list"), 1, "name"), "bob");
 	cr_expect_str_eq(cell(list("user list"), 1, "plan"), "gold");
 	cr_expect_str_eq(cell(list("user list"), 1, "tokens"), "1");
@@ -223,7 +182,7 @@ Test(weirctl, lists_for_people_and_for_machines)
 	cr_expect_str_eq(cell(list("token list"), 1, "admin"), "true");
 	cr_expect_str_eq(cell(list("token list --user bob"), 0, "label"), "b");
 	cr_expect_str_eq(cell(list("token list"), 0, "hash"), "missing");
-	table = done(text("token list --db %s", db_path()));
+	table = weirctl("token list --db %s", db_path());
 	cr_expect(strstr(table, "id  user   label  state  admin  created"), "%s", table);
 	cr_expect(strstr(table, "\n1   alice  a      valid         20"), "%s", table);
 	cr_expect(strstr(table, "2099-01-31 00:00 UTC\n"), "%s", table);
@@ -274,18 +233,18 @@ Test(weirctl, says_what_is_wrong_and_what_would_do)
 	};
 
 	make_users();
-	done(text("token add alice --label twice --db %s", db_path()));
-	done(text("token add bob --label twice --db %s", db_path()));
+	weirctl("token add alice --label twice --db %s", db_path());
+	weirctl("token add bob --label twice --db %s", db_path());
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct run r = weirctl(text("%s --db %s", rows[i].arguments, db_path()));
+		struct run r = weirctl_run("%s --db %s", rows[i].arguments, db_path());
 
 		cr_expect_eq(
 			r.status, rows[i].status, "%s: %d", rows[i].arguments, r.status);
 		cr_expect(strstr(r.err, rows[i].says), "%s: %s", rows[i].arguments, r.err);
 		cr_expect_str_eq(r.out, "", "%s", rows[i].arguments);
 	}
-	done(text("token revoke twice --user bob --db %s", db_path()));
-	done(text("token revoke twice --db %s", db_path()));
+	weirctl("token revoke twice --user bob --db %s", db_path());
+	weirctl("token revoke twice --db %s", db_path());
 }
 
 Test(weirctl, leaves_files_alone_that_are_not_its_own)
@@ -294,21 +253,21 @@ Test(weirctl, leaves_files_alone_that_are_not_its_own)
 	struct run r;
 
 	file_write(notes, "These are notes, and a database they are not.\n");
-	r = weirctl(text("db init %s", notes));
+	r = weirctl_run("db init %s", notes);
 	cr_expect_eq(r.status, 1);
 	cr_expect(strstr(r.err, "file is not a database"), "%s", r.err);
 	cr_expect_str_eq(
 		file_read(notes), "These are notes, and a database they are not.\n");
-	r = weirctl(text("user list --db %s", notes));
+	r = weirctl_run("user list --db %s", notes);
 	cr_expect_eq(r.status, 1);
-	r = weirctl(text("user list --db %s", test_path("nothing.db")));
+	r = weirctl_run("user list --db %s", test_path("nothing.db"));
 	cr_expect_eq(r.status, 1);
 	cr_expect_eq(access(test_path("nothing.db"), F_OK), -1, "looking makes no file");
-	r = weirctl(text("db init %s/nowhere/x.db", test_dir()));
+	r = weirctl_run("db init %s/nowhere/x.db", test_dir());
 	cr_expect(strstr(r.err, "cannot be made: No such file or directory"), "%s", r.err);
 	file_write(empty, "");
-	done(text("db init %s", empty));
-	done(text("db migrate %s", empty));
+	weirctl("db init %s", empty);
+	weirctl("db migrate %s", empty);
 }
 
 Test(weirctl, finds_the_directory_in_the_configuration)
@@ -321,17 +280,17 @@ Test(weirctl, finds_the_directory_in_the_configuration)
 	struct run r;
 
 	file_write(ini, head);
-	r = weirctl(text("user list -c %s", ini));
+	r = weirctl_run("user list -c %s", ini);
 	cr_expect_eq(r.status, 1);
 	cr_expect(strstr(r.err, "names no directory"), "%s", r.err);
-	r = weirctl(text("user list -c %s/no.ini", test_dir()));
+	r = weirctl_run("user list -c %s/no.ini", test_dir());
 	cr_expect(strstr(r.err, "weirctl check says why"), "%s", r.err);
 	file_write(ini,
 		text("%s[client]\nuser = token\ntoken_header = Authorization\n"
 		     "directory = sqlite:%s\n",
 			head, db_path()));
-	done(text("db init -c %s", ini));
-	done(text("user add alice -c %s", ini));
-	done(text("-c %s token add alice", ini));
+	weirctl("db init -c %s", ini);
+	weirctl("user add alice -c %s", ini);
+	weirctl("-c %s token add alice", ini);
 	cr_expect_str_eq(cell(list("user list"), 0, "tokens"), "1");
 }
