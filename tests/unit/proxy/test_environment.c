@@ -70,7 +70,7 @@ Test(environment, variables_of_the_request_are_passed_on)
 		{ "HTTP_X_LONG_NAME_2=1", "HTTP_X_LONG_NAME_2", "1" },
 		{ "HTTP_EMPTY=", "HTTP_EMPTY", "" },
 		{ "REMOTE_USER=", "REMOTE_USER", "" },
-		/* The first counts, as with libfcgi. */
+		/* The last counts, as with php-fpm. */
 		{ "REMOTE_USER=alice\nREMOTE_USER=bob", "REMOTE_USER", "bob" },
 	};
 
