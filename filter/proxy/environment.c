@@ -4,8 +4,9 @@
  * Three tables say it all: what is passed on as it came, what has a default, what is
  * never passed. A request field that a web server repeats is joined into one
  * variable, since an environment has one value for each name; of any other variable
- * the last counts. A value with a NUL in it cannot be a variable's and is left out
- * (cut off it would be another value).
+ * the last counts. An empty one is left out: RFC 3875, section 4.1, makes no difference,
+ * but a program that only asks whether REMOTE_USER or HTTPS is there does. A value with a
+ * NUL in it cannot be a variable's and is left out (cut off it would be another value).
  */
 #include "proxy/environment.h"
 
@@ -182,7 +183,7 @@ static void put_passed(struct buf *text, const struct environment_input *in)
 			continue;
 		if (value.n == 0 && passed[i].otherwise)
 			put_str(text, name, view_str(passed[i].otherwise));
-		else if (value.p)
+		else if (value.n)
 			put_str(text, name, value);
 	}
 }

@@ -69,7 +69,8 @@ Test(environment, variables_of_the_request_are_passed_on)
 		{ "HTTP_AUTHORIZATION=Bearer x", "HTTP_AUTHORIZATION", "Bearer x" },
 		{ "HTTP_X_LONG_NAME_2=1", "HTTP_X_LONG_NAME_2", "1" },
 		{ "HTTP_EMPTY=", "HTTP_EMPTY", "" },
-		{ "REMOTE_USER=", "REMOTE_USER", "" },
+		{ "REMOTE_USER=", "REMOTE_USER", NULL },
+		{ "HTTPS=", "HTTPS", NULL },
 		/* The last counts, as with php-fpm. */
 		{ "REMOTE_USER=alice\nREMOTE_USER=bob", "REMOTE_USER", "bob" },
 	};
@@ -150,7 +151,7 @@ Test(environment, repeated_fields_become_one)
 		{ "HTTP_COOKIE=a=1\nHTTP_COOKIE=b=2", "HTTP_COOKIE", "a=1; b=2" },
 		{ "HTTP_X=\nHTTP_X=2", "HTTP_X", ", 2" },
 		/* Other variables are replaced by the last of their name. */
-		{ "REMOTE_USER=eve\nHTTPS=\nREMOTE_USER=", "REMOTE_USER", "" },
+		{ "REMOTE_USER=eve\nHTTPS=\nREMOTE_USER=", "REMOTE_USER", NULL },
 		{ "QUERY_STRING=a\nQUERY_STRING=b", "QUERY_STRING", "b" },
 	};
 
