@@ -32,23 +32,25 @@ say "building in $build"
 [ -f "$build/build.ninja" ] || meson setup -Dtests=false "$build" "$top"
 ninja -C "$build" filter/weir filter/ctl/weirctl filter/status/weir-status contrib/echo
 
-run=$(mktemp -d "${TMPDIR:-/tmp}/weir-quickstart.XXXXXX")
-chmod 755 "$run"
-pids=''
+run='' pids=''
 
 stop() {
 	trap '' INT TERM # a second Ctrl-C does not stop the cleaning up
 	trap - EXIT
-	# The web server first, so that nothing new comes in.
-	for pid in $pids; do
+	# The web server first, so that nothing new comes in. The last one may not have
+	# been remembered yet.
+	for pid in ${!:-} $pids; do
 		kill "$pid" 2>/dev/null || continue
 		wait "$pid" 2>/dev/null || true
 	done
-	rm -rf "$run"
+	[ -z "$run" ] || rm -rf "$run"
 }
 trap 'stop' EXIT
 trap 'stop; exit 130' INT
 trap 'stop; exit 143' TERM
+
+run=$(mktemp -d "${TMPDIR:-/tmp}/weir-quickstart.XXXXXX")
+chmod 755 "$run"
 
 fail() {
 	echo "quickstart: $*" >&2
