@@ -382,6 +382,7 @@ static int serve(bool on_descriptor_0)
 	control_stop(process.control);
 	for (size_t i = 0; i < process.n_workers; i++)
 		worker_join(process.workers[i]);
+	process.n_workers = 0; /* a reload that is still under way finds none to tell */
 	uv_close((uv_handle_t *)&process.drain_timer, NULL);
 	uv_close((uv_handle_t *)&process.on_term, NULL);
 	uv_close((uv_handle_t *)&process.on_int, NULL);
