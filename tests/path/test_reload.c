@@ -353,7 +353,7 @@ struct load {
 	pthread_t thread;
 	const struct weir *weir;
 	bool keeps; /* one connection for all requests */
-	unsigned passed, refused, failed;
+	_Atomic unsigned passed, refused, failed;
 };
 
 static _Atomic bool done;
@@ -409,8 +409,7 @@ static void reload_often(const struct weir *w, const struct load *loads, unsigne
 		else
 			renew(w, text(RULE, MANY + (int)i % 2), RELOADED);
 		/* So that there is load between them, however slow the machine. */
-		cr_assert(WAIT_UNTIL(
-			20000, *(const volatile unsigned *)&loads[0].passed > before + 2));
+		cr_assert(WAIT_UNTIL(20000, loads[0].passed > before + 2));
 	}
 }
 

@@ -555,7 +555,7 @@ Test(directory, a_look_up_that_is_locked_out_ends_in_time)
 	file_add(&f, "alice", "default", "a", "");
 	file_run(&f, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE");
 	o = file_options(&f);
-	o.wait_ms = 20;
+	o.wait_ms = 500;
 	d = directory_open(&o, &why);
 	cr_assert(d, "%s", buf_str(&why));
 	file_run(&f, "BEGIN EXCLUSIVE");

@@ -14,7 +14,7 @@ static struct control_ops ops; /* observed_ops with the patience of the test */
 static void facts(void *user, struct control_facts *out)
 {
 	if (user)
-		++*(int *)user;
+		++*(_Atomic int *)user;
 	*out = (struct control_facts){
 		.config_file = "/etc/weir/weir.ini",
 		.started_as = "on its own sockets",

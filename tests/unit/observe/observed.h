@@ -18,7 +18,7 @@ struct observed {
 	uv_async_t stop;
 	uv_thread_t thread;
 	struct control *control;
-	int calls;
+	_Atomic int calls;
 };
 
 /* Serves until observed_stop(); patience_ms as in control_ops. */
