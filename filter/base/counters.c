@@ -1,8 +1,8 @@
 #include "base/counters.h"
 
 const struct counter_info counter_infos[COUNTERS_N] = {
-#define COUNTER_ROW(n, h) { .name = #n, .help = h, .gauge = false },
-#define GAUGE_ROW(n, h)   { .name = #n, .help = h, .gauge = true },
+#define COUNTER_ROW(n, h) { .name = #n, .help = (h), .gauge = false },
+#define GAUGE_ROW(n, h)   { .name = #n, .help = (h), .gauge = true },
 	COUNTERS(COUNTER_ROW, GAUGE_ROW)
 };
 

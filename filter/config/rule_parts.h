@@ -45,7 +45,7 @@ struct reading {
 /* What was written for the attribute, or its default. */
 struct view rule_written(const struct reading *rd, enum attribute_id id);
 /* Tells what is wrong with an attribute: its name, what was written for it, and why. */
-void rule_wrong(struct reading *rd, enum attribute_id id, const char *why, ...)
+void rule_wrong(struct reading *rd, enum attribute_id id, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* rule_checks.c: what attributes have to say to each other; fills in what follows from

@@ -283,7 +283,7 @@ struct fcgi_request {
 /* The whole request as nginx would send it. */
 void fcgi_compose(struct buf *b, const struct fcgi_request *rq);
 /* Its parts, for tests that stop in the middle. */
-void fcgi_compose_params(struct buf *pairs, const struct fcgi_request *rq);
+void fcgi_compose_params(struct buf *b, const struct fcgi_request *rq);
 void fcgi_compose_head(struct buf *b, const struct fcgi_request *rq);
 void fcgi_compose_body(struct buf *b, const struct fcgi_request *rq);
 
