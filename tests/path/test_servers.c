@@ -8,6 +8,7 @@
  */
 #include "site.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -400,41 +401,125 @@ Test(servers, may_send_an_authorizer_a_stray_body)
 	buf_release(&b);
 }
 
-/* The same weir before and behind lighttpd, for long. */
-Test(servers, authorizer_and_responder_for_ever_keep_the_memory_flat, .timeout = 120)
+/* The same as it happens: until 1.4.77 lighttpd gives the authorizer what has come of an
+ * HTTP/2 request's body, and what it gave away never reaches the handler, for which the
+ * client then waits; and a stream that it ends early is an error to curl 7.88, whoever
+ * refused. weir decides all the same, once, and is not held up. */
+Test(servers, lighttpd_asks_weir_as_an_authorizer_over_http_2, .timeout = 90)
+{
+	static const size_t bodies[] = { 5, 60000, MEGABYTES_3, 5, 60000, MEGABYTES_3 };
+	struct weir *w = two_requests(NULL, "");
+	struct web *web = web_start(
+		&(struct web_spec){ .conf = "lighttpd/weir-authorizer.conf",
+			.backend = w->addr,
+			.php = php_fpm_start(3) });
+	struct http_request rq = { .http2 = true };
+	struct http_answer a;
+
+	rq.url = text("%s/hello.php", web->url);
+	for (int i = 0; i < 4; i++) {
+		http_call(&rq, &a);
+		if (i < 2)
+			cr_assert_eq(a.status, 200, "request %d: %ld", i, a.status);
+		else
+			is_refusal(&a);
+		http_release(&a);
+	}
+	rq.timeout_ms = 1000;
+	for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+		if (i == 3)
+			rq.url = text("%s/unlimited.php", web->url);
+		rq.pattern_bytes = bodies[i];
+		http_call(&rq, &a);
+		if (i < 3 && a.status)
+			is_refusal(&a);
+		http_release(&a);
+	}
+	cr_assert(weir_counts(w, "requests", 4 + COUNT_OF(bodies), 5000));
+	cr_assert_eq(weir_counter(w, "requests_refused"), 2 + 3);
+	cr_assert(weir_counts(w, "exchanges_open", 0, 5000));
+	cr_assert_eq(weir_counter(w, "connections_malformed"), 0);
+}
+
+/* One browser of several. */
+struct browser {
+	pthread_t thread;
+	const char *url;
+	unsigned requests, wrong;
+};
+
+static void *browse(void *arg)
+{
+	struct browser *b = arg;
+
+	for (unsigned i = 0; i < b->requests; i++) {
+		struct http_answer a;
+
+		http_get(b->url, &a);
+		b->wrong += a.status != 200;
+		http_release(&a);
+	}
+	return NULL;
+}
+
+/* Four at once; how many of their requests did not pass. */
+static unsigned browse_all(const char *url, unsigned requests)
+{
+	struct browser browsers[4];
+	unsigned wrong = 0;
+
+	for (size_t i = 0; i < COUNT_OF(browsers); i++) {
+		browsers[i] = (struct browser){ .url = url, .requests = requests / 4 };
+		pthread_create(&browsers[i].thread, NULL, browse, &browsers[i]);
+	}
+	for (size_t i = 0; i < COUNT_OF(browsers); i++) {
+		pthread_join(browsers[i].thread, NULL);
+		wrong += browsers[i].wrong;
+	}
+	return wrong;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+#define LONG 2000
+#else
+#define LONG 10000
+#endif
+
+/* The same weir before and behind lighttpd, for long. As many pass as the limit says, so
+ * each is charged once. */
+Test(servers, authorizer_and_responder_for_ever_keep_the_memory_flat, .timeout = 300)
 {
 	struct weir *w = weir_start(&(struct weir_spec){ .server = "workers = 2\n"
 								   "backend = echo\n",
 		.sections = text(IN_MEMORY "[log]\nrequests = none\n[backend echo]\n"
 					   "fastcgi = %s\n",
 			echo_start(2)),
-		.endpoints = "[endpoint x]\nmatch = * /hello.php\n"
-			     "@RateLimit = type=ip count=5000 window=1h\n" });
+		.endpoints = text("[endpoint x]\nmatch = * /hello.php\n"
+				  "@RateLimit = type=ip count=%d window=1h\n",
+			LONG) });
 	struct web *web = web_start(
 		&(struct web_spec){ .conf = "lighttpd/weir-authorizer.conf",
 			.backend = w->addr,
 			.php = w->addr,
 			.more = "server.max-keep-alive-requests = 0\n" });
 	const char *url = text("%s/hello.php", web->url);
-	uint64_t before = 0;
+	struct http_answer a;
+	uint64_t before;
 
-	for (int i = 0; i < 3000; i++) {
-		struct http_answer a;
-
-		http_get(url, &a);
-		cr_assert_eq(a.status, 200, "request %d: %ld", i, a.status);
-		http_release(&a);
-		if (i == 1000)
-			before = process_resident_bytes(w->process);
-	}
-	/* Two thousand requests that each kept a head would be 4 MB and more. The address
+	cr_assert_eq(browse_all(url, LONG / 5), 0);
+	before = process_resident_bytes(w->process);
+	cr_assert_eq(browse_all(url, LONG / 5 * 4), 0);
+	/* Eight thousand requests that each kept a head would be 16 MB and more. The address
 	 * sanitizer keeps what was freed for a while; it knows of leaks by itself. */
 #ifndef __SANITIZE_ADDRESS__
 	cr_assert_leq(process_resident_bytes(w->process), before + (1 << 20));
 #else
 	(void)before;
 #endif
-	cr_assert(weir_counts(w, "requests", 6000, 5000));
+	cr_assert(weir_counts(w, "requests", 2 * LONG, 5000));
+	http_get(url, &a);
+	is_refusal(&a);
+	http_release(&a);
 	process_signal(w->process, SIGTERM);
 	cr_assert_eq(process_exit(w->process, 10000), 0, "%s", process_log(w->process));
 }

@@ -96,6 +96,9 @@ static struct curl_slist *set_up(CURL *curl, struct transfer *t)
 		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, rq->method);
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(curl, CURLOPT_URL, rq->url);
+	if (rq->http2)
+		curl_easy_setopt(curl, CURLOPT_HTTP_VERSION,
+			(long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE);
 	curl_easy_setopt(curl, CURLOPT_PROXY, "");
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);

@@ -226,6 +226,7 @@ struct http_request {
 	struct view body;
 	uint64_t pattern_bytes;   /* instead of body: so many bytes of the pattern */
 	bool chunked;             /* send the body without its length */
+	bool http2;               /* begin with HTTP/2, without TLS */
 	int64_t timeout_ms;       /* 0: 30 s */
 	uint64_t leave_after;     /* closes after so many bytes of the body; 0: never */
 	uint64_t keep_body_bytes; /* of the body that are kept; 0: 1 MiB */
