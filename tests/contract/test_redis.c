@@ -177,6 +177,15 @@ static const struct fault faults[] = {
 		"LOADING" },
 	{ "read-only", "-READONLY You can't write against a read only replica.\r\n", false,
 		"READONLY" },
+	{ "no disk", "-MISCONF Redis is configured to save RDB snapshots, but can't.\r\n",
+		false, "MISCONF" },
+	{ "no replicas", "-NOREPLICAS Not enough good replicas to write.\r\n", false,
+		"NOREPLICAS" },
+	{ "wrong password", "-WRONGPASS invalid username-password pair\r\n", false,
+		"WRONGPASS" },
+	{ "no permission", "-NOPERM this user has no permissions to run 'evalsha'\r\n",
+		false, "NOPERM" },
+	{ "master gone", "-MASTERDOWN Link with MASTER is down\r\n", false, "MASTERDOWN" },
 	{ "full", "-OOM command not allowed when used memory > 'maxmemory'.\r\n", false,
 		"OOM" },
 	{ "no password", "-NOAUTH Authentication required.\r\n", false, "NOAUTH" },
@@ -211,6 +220,7 @@ static const struct fault faults[] = {
 
 static void expect_fault(const struct fault *fault)
 {
+	static unsigned expected_downs;
 	const struct fake_rule rules[] = {
 		{ "EVALSHA", 1, 1, .bytes = fault->bytes, .close = fault->close },
 		{ 0 },
@@ -236,6 +246,9 @@ static void expect_fault(const struct fault *fault)
 		cr_expect_neq(q[i].take.views[0].remaining, 66, "%s", fault->name);
 	}
 	cr_expect_eq(counter_sum(COUNT_store_failures), before + 1, "%s", fault->name);
+	cr_expect_eq(occurrences("\"redis is down\""), ++expected_downs, "%s", fault->name);
+	if (*fault->reason)
+		cr_expect_geq(occurrences(fault->reason), 1u, "%s", fault->name);
 	cr_expect(decided_by_redis_within(&a, 10000), "%s", fault->name);
 	cr_expect_eq(fake_redis_count(f, ""), 2, "%s: connections", fault->name);
 	cr_expect(state_is(&a, "redis"), "%s: %s", fault->name, store_state(a.store));
