@@ -2,11 +2,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/un.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
 #include "store/greeting.h"
+#include "store/servers.h"
 
 enum link_status {
 	LINK_WAITING,  /* until retry_us, when the next attempt may begin */
@@ -19,7 +19,6 @@ enum link_status {
 struct link {
 	uv_loop_t *loop;
 	const struct config *config; /* the latest */
-	struct config *origin;       /* whose servers are called; a reference */
 	struct health *health;
 	const struct link_events *events;
 	void *owner;
@@ -32,9 +31,7 @@ struct link {
 	unsigned turn;    /* to probe, or 0 */
 	int64_t tried_us; /* when GREETING_TRY was sent; 0: it is not on the wire */
 	int64_t took_us;  /* what the last one took */
-	size_t server;    /* the one that is called, or connected */
 	char why[3 * WIRE_FAULT_MAX];
-	char where[300];
 
 	struct wire *wire;
 	/* Their addresses are the tags of the greeting's commands. */
@@ -46,9 +43,7 @@ struct link {
 	int64_t attempt_us, retry_us;
 	int64_t by_us; /* connecting or a probe must be done */
 
-	uv_getaddrinfo_t lookup;
-	bool looking_up;
-	struct addrinfo *found, *next_address;
+	struct servers servers;
 };
 
 static void settle(struct link *l);
@@ -89,7 +84,7 @@ static void send_step(struct link *l, enum greeting_step step)
 {
 	struct buf request = { 0 };
 
-	greeting_put(&request, l->config, &l->origin->store.servers[l->server], step);
+	greeting_put(&request, l->config, servers_current(&l->servers), step);
 	if (!buf_ok(&request))
 		link_fail(l, "out of memory");
 	else if (request.n && link_send(l, buf_view(&request), &l->steps[step])) {
@@ -177,13 +172,13 @@ static void set_why(struct link *l, const char *why)
 /* Of several that were called each has its reason. */
 static void add_why(struct link *l, const char *why)
 {
-	size_t n = l->server ? strlen(l->why) : 0;
+	size_t n = l->servers.at ? strlen(l->why) : 0;
 
-	if (l->origin->store.n_servers == 1)
+	if (l->servers.config->store.n_servers == 1)
 		set_why(l, why);
 	else
 		snprintf(l->why + n, sizeof(l->why) - n, "%s%s: %s", n ? "; " : "",
-			l->where, why);
+			l->servers.where, why);
 }
 
 static void say_down(struct link *l)
@@ -211,7 +206,7 @@ static void say_up(struct link *l)
 	l->status = LINK_READY;
 	l->down = false;
 	count_one(COUNT_store_connects);
-	health_up(l->health, &l->failed, l->where);
+	health_up(l->health, &l->failed, l->servers.where);
 	l->events->ready(l->owner);
 }
 
@@ -222,31 +217,21 @@ static void hang_up(struct link *l)
 	l->events->lost(l->owner);
 }
 
-static void forget_addresses(struct link *l)
-{
-	uv_freeaddrinfo(l->found);
-	l->found = l->next_address = NULL;
-}
-
 /* One failed attempt, or one connection lost. */
 static void fail(struct link *l)
 {
 	say_down(l);
 	hang_up(l);
-	forget_addresses(l);
 	l->status = LINK_WAITING;
 	l->retry_us = l->attempt_us + LINK_RETRY_MS * US_PER_MS;
-	health_failed(l->health, l->config, &l->failed, l->where, l->why);
+	health_failed(l->health, l->config, &l->failed, l->servers.where, l->why);
 	end_turn(l, false);
 	wake_by(l, l->retry_us);
 }
 
 /*
- * An attempt: one server after the other, and of each, with a look-up if need be, one
- * address after the other.
+ * An attempt: one server after the other, and of each one address after the other.
  */
-
-static void call_server(struct link *l);
 
 static void set_connect_by(struct link *l)
 {
@@ -255,19 +240,6 @@ static void set_connect_by(struct link *l)
 	if (ms < LINK_CONNECT_LEAST_MS)
 		ms = LINK_CONNECT_LEAST_MS;
 	l->by_us = clock_mono_us() + ms * US_PER_MS;
-}
-
-/* Nothing more can be done with this one. */
-static void give_up_server(struct link *l, const char *why)
-{
-	add_why(l, why);
-	forget_addresses(l);
-	if (l->server + 1 < l->origin->store.n_servers) {
-		l->server++;
-		call_server(l);
-	} else {
-		fail(l);
-	}
 }
 
 /* False, with a sentence in why, when it failed here and now. */
@@ -283,104 +255,58 @@ static bool call(struct link *l, const struct sockaddr *to, char why[static WIRE
 	return true;
 }
 
-/* Calls one address after the other until one does not fail at once. why is what became of
- * the last. */
-static void call_next(struct link *l, const char *why)
+/* Calls one address after the other until one does not fail at once. failed is what became
+ * of the last. */
+static void call_next(struct link *l, const char *failed)
 {
-	char failed[WIRE_FAULT_MAX];
+	const struct sockaddr *to;
+	char why[WIRE_FAULT_MAX];
 
-	snprintf(failed, sizeof(failed), "%s", why);
-	while (l->next_address) {
-		const struct sockaddr *to = l->next_address->ai_addr;
-
-		l->next_address = l->next_address->ai_next;
-		if (call(l, to, failed))
-			return;
+	snprintf(why, sizeof(why), "%s", failed);
+	for (;;) {
+		switch (servers_next(&l->servers, &to)) {
+		case SERVERS_ADDRESS:
+			if (call(l, to, why))
+				return;
+			break;
+		case SERVERS_LATER: l->status = LINK_LOOKUP; return;
+		case SERVERS_NONE:
+			add_why(l, *l->servers.why ? l->servers.why : why);
+			if (!servers_advance(&l->servers)) {
+				fail(l);
+				return;
+			}
+			break;
+		}
 	}
-	give_up_server(l, failed);
 }
 
 static void free_when_unused(struct link *l)
 {
-	if (l->looking_up || l->timer_alive)
+	if (l->servers.looking_up || l->timer_alive)
 		return;
-	config_unref(l->origin);
+	servers_release(&l->servers);
 	l->events->closed(l->owner);
 	free(l);
 }
 
-static void on_lookup(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
+static void on_found(void *owner)
 {
-	struct link *l = req->data;
-	char why[WIRE_FAULT_MAX];
+	struct link *l = owner;
 
-	l->looking_up = false;
 	if (l->status == LINK_CLOSED) {
-		uv_freeaddrinfo(found);
 		free_when_unused(l);
 		return;
 	}
-	if (status < 0) {
-		snprintf(why, sizeof(why), "no address for \"%s\": %s",
-			l->origin->store.servers[l->server].host, uv_strerror(status));
-		give_up_server(l, why);
-	} else {
-		l->found = l->next_address = found;
-		call_next(l, "no address");
-	}
+	call_next(l, "no address");
 	settle(l);
-}
-
-/* A look-up has no time limit but the resolver's; it holds up nobody but itself. */
-static void look_up(struct link *l, const struct redis_server *server)
-{
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	char port[16];
-	int err;
-
-	snprintf(port, sizeof(port), "%u", server->port);
-	l->status = LINK_LOOKUP;
-	l->lookup.data = l;
-	err = uv_getaddrinfo(l->loop, &l->lookup, on_lookup, server->host, port, &hints);
-	if (err)
-		give_up_server(l, uv_strerror(err));
-	else
-		l->looking_up = true;
-}
-
-static void write_where(struct link *l, const struct redis_server *server)
-{
-	const struct sockaddr *sa = (const struct sockaddr *)&server->addr.ss;
-	char host[INET6_ADDRSTRLEN] = "";
-
-	if (server->host)
-		snprintf(l->where, sizeof(l->where), "%s:%u", server->host, server->port);
-	else if (sa->sa_family == AF_UNIX)
-		snprintf(l->where, sizeof(l->where), "%s",
-			((const struct sockaddr_un *)sa)->sun_path);
-	else if (uv_ip_name(sa, host, sizeof(host)) == 0)
-		snprintf(l->where, sizeof(l->where),
-			sa->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
-			net_addr_port(&server->addr));
-}
-
-static void call_server(struct link *l)
-{
-	const struct redis_server *server = &l->origin->store.servers[l->server];
-	char why[WIRE_FAULT_MAX];
-
-	write_where(l, server);
-	if (server->host)
-		look_up(l, server);
-	else if (!call(l, (const struct sockaddr *)&server->addr.ss, why))
-		give_up_server(l, why);
 }
 
 static void attempt(struct link *l)
 {
 	l->attempt_us = clock_mono_us();
-	l->server = 0;
-	call_server(l);
+	servers_rewind(&l->servers);
+	call_next(l, "");
 }
 
 /* While the breaker is open only one link calls, and that call is the probe. */
@@ -418,7 +344,6 @@ static void end_wire(struct link *l)
 		call_next(l, why);
 	} else if (may_call_again(l)) {
 		hang_up(l);
-		forget_addresses(l);
 		attempt(l);
 	} else {
 		set_why(l, why);
@@ -524,7 +449,7 @@ const char *link_why(const struct link *l)
 
 const char *link_where(const struct link *l)
 {
-	return l->where;
+	return l->servers.where;
 }
 
 struct link *link_new(uv_loop_t *loop, struct config *c, struct health *health,
@@ -536,14 +461,13 @@ struct link *link_new(uv_loop_t *loop, struct config *c, struct health *health,
 		return NULL;
 	l->loop = loop;
 	l->config = c;
-	l->origin = config_ref(c);
 	l->health = health;
 	l->events = events;
 	l->owner = owner;
 	l->armed_us = INT64_MAX;
 	uv_timer_init(loop, &l->timer);
 	l->timer_alive = true;
-	write_where(l, &c->store.servers[0]);
+	servers_init(&l->servers, loop, c, on_found, l);
 	wake_by(l, 0);
 	return l;
 }
@@ -570,8 +494,6 @@ void link_close(struct link *l)
 	health_leave(l->health, &l->failed);
 	wire_close(l->wire);
 	l->wire = NULL;
-	forget_addresses(l);
-	if (l->looking_up)
-		uv_cancel((uv_req_t *)&l->lookup);
+	servers_stop(&l->servers);
 	uv_close((uv_handle_t *)&l->timer, on_timer_closed);
 }
