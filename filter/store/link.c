@@ -438,8 +438,7 @@ void link_read(struct link *l)
 
 void link_poke(struct link *l)
 {
-	if (l->armed_us == INT64_MAX)
-		wake_by(l, clock_mono_us() + LINK_LOOK_MS * US_PER_MS);
+	wake_by(l, clock_mono_us() + LINK_LOOK_MS * US_PER_MS);
 }
 
 const char *link_why(const struct link *l)
