@@ -1,8 +1,8 @@
 #!/bin/sh
 # Install what weir needs from Debian 12: to build and run it; with --demo also what
 # the quick start shows it with (lighttpd, Redis); with --test also what the test
-# suite uses (more servers, sanitizers, linters); with --suites what nginx's and lighttpd's
-# own tests need (see tests/README.md). Runs as root, or through sudo.
+# suite uses (more servers, sanitizers, linters); with --suites what other
+# people's tests need (see tests/README.md). Runs as root, or through sudo.
 set -eu
 
 build='build-essential meson ninja-build pkg-config

@@ -40,8 +40,10 @@ reason() {
 			n = split($3, names, "; ")
 			for (i = 1; i <= n; i++) {
 				sub(/^[0-9]+ /, "", names[i])
-				if (index(name " - ", names[i] " - ") == 1)
+				if (index(name " - ", names[i] " - ") == 1) {
 					print $4
+					exit
+				}
 			}
 		}' "$here/README.md"
 }
