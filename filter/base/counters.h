@@ -19,6 +19,7 @@
 	GAUGE(exchanges_open, "Requests being worked on now.")                            \
 	GAUGE(programs_running, "CGI programs running now.")                              \
 	GAUGE(backend_idle, "Connections to backends that are kept and idle now.")        \
+	GAUGE(spool_bytes, "Bytes of request bodies in temporary files now.")             \
 	GAUGE(backend_addresses_out,                                                      \
 		"Addresses of backends that are left out now because they failed.")       \
 	GAUGE(store_breaker_open,                                                         \
@@ -30,6 +31,11 @@
 	COUNTER(connections_slow,                                                         \
 		"Connections closed because the head did not come in time, "              \
 		"or the answer was not read.")                                            \
+	COUNTER(connections_paused,                                                       \
+		"Times no connection was accepted for a moment because "                  \
+		"server.max_connections were open.")                                      \
+	COUNTER(connections_reclaimed,                                                    \
+		"Kept connections that were closed while idle, to make room.")            \
 	COUNTER(requests, "Requests whose head arrived whole.")                           \
 	COUNTER(requests_passed,                                                          \
 		"Requests passed on to a backend, or let pass as authorizer.")            \
@@ -42,6 +48,8 @@
 		"Requests refused because nobody could count them (503).")                \
 	COUNTER(requests_over_shadow,                                                     \
 		"Requests passed although a rule in shadow mode was over its limit.")     \
+	COUNTER(requests_crowded_out,                                                     \
+		"Requests refused because server.max_requests were being served (503).")  \
 	COUNTER(requests_unmatched,                                                       \
 		"Requests that no endpoint and no default backend took (404).")           \
 	COUNTER(requests_oversized,                                                       \
@@ -49,6 +57,12 @@
 	COUNTER(requests_bad, "Requests whose head or body contradicts itself (400).")    \
 	COUNTER(requests_abandoned,                                                       \
 		"Requests whose client left before the answer was complete.")             \
+	COUNTER(spool_full,                                                               \
+		"Requests refused because the bodies in temporary files would be over "   \
+		"server.spool_limit (503).")                                              \
+	COUNTER(spool_failures,                                                           \
+		"Requests refused because their body could not be stored: "               \
+		"a full disk, say (503).")                                                \
 	COUNTER(requests_held, "Requests held by a leaky bucket until their turn.")       \
 	COUNTER(requests_without_address,                                                 \
 		"Requests without REMOTE_ADDR; all of them count as one client.")         \
@@ -62,6 +76,8 @@
 	COUNTER(decisions_fallback,                                                       \
 		"Decisions made by the local table because Redis did not "                \
 		"answer. While it rises limits are per process.")                         \
+	COUNTER(denied_evictions,                                                         \
+		"Remembered refusals dropped from a full table; Redis is asked instead.") \
 	COUNTER(store_failures,                                                           \
 		"Replies from Redis that failed, were late or made no sense.")            \
 	COUNTER(store_connects, "Connections made to Redis.")                             \
@@ -75,6 +91,8 @@
 	COUNTER(store_probes, "Times one worker tried whether Redis is back.")            \
 	COUNTER(store_evictions,                                                          \
 		"Entries dropped from a full memory table before their time.")            \
+	COUNTER(directory_evictions,                                                      \
+		"Users and tokens dropped from a full client.directory_cache.")           \
 	COUNTER(backend_answers, "Answers that came whole from a backend.")               \
 	COUNTER(backend_failures,                                                         \
 		"Backend calls that failed before an answer began (502, 503, 504).")      \
@@ -86,7 +104,18 @@
 	COUNTER(backend_ejections,                                                        \
 		"Addresses of backends that failed in a row and were left out.")          \
 	COUNTER(programs_started, "CGI programs started.")                                \
-	COUNTER(programs_killed, "CGI programs ended by force.")
+	COUNTER(programs_killed, "CGI programs ended by force.")                          \
+	COUNTER(programs_refused,                                                         \
+		"Requests refused because backend.max_programs were running (503).")      \
+	COUNTER(programs_unstarted,                                                       \
+		"CGI programs that could not be started for want of a process, memory "   \
+		"or descriptors (503).")                                                  \
+	COUNTER(short_of_descriptors,                                                     \
+		"Times no file descriptor was left (EMFILE, ENFILE): a connection "       \
+		"waited, or a request got 503.")                                          \
+	COUNTER(short_of_memory,                                                          \
+		"Times the system had no memory or no process left (ENOMEM, EAGAIN): "    \
+		"a connection waited, or a request got 503.")
 
 enum counter {
 #define COUNTER_ID(name, help) COUNT_##name,
