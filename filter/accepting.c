@@ -4,6 +4,15 @@
  * One thread accepts for all workers, so that kept connections spread evenly: each new
  * one goes to the worker that has fewest. That costs a wake-up of the worker, which
  * one busy with requests does not need.
+ *
+ * With server.max_connections open, or no descriptor left, nothing is accepted for a
+ * moment and who comes waits in the listen queue: so do lighttpd (server.max-connections)
+ * and Apache (MaxRequestWorkers, ListenBacklog). nginx accepts and closes at once
+ * ("worker_connections are not enough"), which a web server in front takes for a dead
+ * backend and answers with 502. To accept and say 503 would take the very connection that
+ * is one too many; it is said to requests beyond server.max_requests, which is lower. What
+ * we have of nginx is that kept connections on which nothing happens make room: else
+ * those of one web server could shut out another for good.
  */
 #include "accepting.h"
 
@@ -15,10 +24,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/counters.h"
 #include "base/log.h"
+#include "base/shortage.h"
 
 #define ACCEPT_AT_ONCE  64  /* connections taken in one wake-up */
 #define ACCEPT_PAUSE_MS 100 /* when there are no descriptors left */
+#define FULL_PAUSE_MS   10  /* when max_connections are open */
 #define LISTEN_MAX      64
 
 struct listener {
@@ -32,6 +44,7 @@ static struct {
 	size_t n_listeners;
 	struct worker **workers; /* main's */
 	size_t n_workers;
+	uint64_t most; /* connections open at once */
 	uv_timer_t pause;
 } accepting;
 
@@ -135,18 +148,36 @@ static void listen_again(uv_timer_t *t)
 		uv_poll_start(&accepting.listeners[i].poll, UV_READABLE, accept_some);
 }
 
-/* Out of descriptors or memory: connections wait in the backlog for a moment. */
-static void pause_accepting(int err)
+/* Connections wait in the listen queue for a moment, and kept ones make room. */
+static void pause_accepting(uint64_t ms)
+{
+	for (size_t i = 0; i < accepting.n_listeners; i++)
+		uv_poll_stop(&accepting.listeners[i].poll);
+	for (size_t i = 0; i < accepting.n_workers; i++)
+		worker_make_room(accepting.workers[i]);
+	uv_timer_start(&accepting.pause, listen_again, ms, 0);
+}
+
+static bool is_full(void)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < accepting.n_workers; i++)
+		n += worker_load(accepting.workers[i]);
+	return n >= accepting.most;
+}
+
+static void pause_for_room(void)
 {
 	static struct log_gate gate;
 	uint64_t missed;
 
+	count_one(COUNT_connections_paused);
 	if (log_gate_open(&gate, clock_mono_us(), &missed))
-		log_warn("cannot accept connections for now",
-			LOG_STR("error", strerror(err)), LOG_INT("suppressed", missed));
-	for (size_t i = 0; i < accepting.n_listeners; i++)
-		uv_poll_stop(&accepting.listeners[i].poll);
-	uv_timer_start(&accepting.pause, listen_again, ACCEPT_PAUSE_MS, 0);
+		log_warn("server.max_connections are open; others wait to be accepted",
+			LOG_INT("max_connections", accepting.most),
+			LOG_INT("suppressed", missed));
+	pause_accepting(FULL_PAUSE_MS);
 }
 
 static struct worker *least_loaded(void)
@@ -170,19 +201,30 @@ static void accept_some(uv_poll_t *poll, int status, int events)
 
 	(void)status;
 	(void)events;
-	for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+	/* Somebody is waiting. */
+	if (is_full()) {
+		pause_for_room();
+		return;
+	}
+	for (int i = 0; i < ACCEPT_AT_ONCE && !is_full(); i++) {
 		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
 			worker_give(least_loaded(), fd);
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 			errno == ENOMEM) {
-			pause_accepting(errno);
+			shortage_seen(errno, "a connection of a web server");
+			pause_accepting(ACCEPT_PAUSE_MS);
 			return;
 		} else if (errno != EINTR && errno != ECONNABORTED) {
 			return; /* EAGAIN: somebody else took it, or there are no more */
 		}
 	}
+}
+
+void accepting_limit(uint64_t connections)
+{
+	accepting.most = connections;
 }
 
 void accepting_start(uv_loop_t *loop, struct worker **workers, size_t n_workers)

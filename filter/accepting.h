@@ -12,6 +12,9 @@
 /* Opens what c says, or takes descriptor 0. False, logged, when there is nowhere to
  * serve. Sets the process's umask for a moment: before there are threads. */
 bool accepting_open(const struct config *c, bool on_descriptor_0);
+/* The most connections open at once, from now on. Before accepting_start(), and again when
+ * it has changed. */
+void accepting_limit(uint64_t connections);
 /* Begins to hand connections to workers, which are borrowed until accepting_stop(). */
 void accepting_start(uv_loop_t *loop, struct worker **workers, size_t n_workers);
 /* Hands over who has connected by now, closes the sockets and removes their files. */

@@ -93,14 +93,24 @@ static bool put(struct exchange *x, struct view bytes)
 }
 
 /* An answer of our own, in place of whatever station comes next. */
-enum step answer_error(
-	struct exchange *x, int status, const char *message, int64_t retry_after)
+static enum step answer(struct exchange *x, int status, const char *message,
+	const char *reason, int64_t retry_after)
 {
 	x->status = status;
 	x->at = AT_REPLY;
 	reply_release(&x->reply);
-	reply_error(&x->reply, status, message, retry_after, x->rq.id);
+	reply_error(&x->reply, status, message, reason, retry_after, x->rq.id);
 	return STEP_NEXT;
+}
+
+enum step answer_error(struct exchange *x, int status, const char *message)
+{
+	return answer(x, status, message, NULL, 0);
+}
+
+enum step answer_busy(struct exchange *x, const char *reason, const char *message)
+{
+	return answer(x, 503, message, reason, 1);
 }
 
 static void count_refusal(enum outcome outcome)
@@ -261,20 +271,21 @@ static void relay_ended(void *user, enum relay_end how, const char *why)
 {
 	static const struct {
 		int status;
-		const char *message;
-		int64_t retry_after;
+		const char *message, *reason; /* with one it is worth trying again */
 	} replies[] = {
-		[RELAY_REFUSED] = { 503, "The backend does not accept connections", 1 },
-		[RELAY_OVERLOADED] = { 503, "The backend is overloaded", 1 },
-		[RELAY_TIMEOUT] = { 504, "The backend did not answer in time", 0 },
-		[RELAY_BAD] = { 502, "The backend gave no valid answer", 0 },
-		[RELAY_NO_PROGRAM] = { 404, "There is no such program", 0 },
-		[RELAY_FORBIDDEN] = { 403, "The program may not be run", 0 },
+		[RELAY_REFUSED] = { 503, "The backend does not accept connections",
+			"backend" },
+		[RELAY_OVERLOADED] = { 503, "The backend is overloaded", "backend" },
+		[RELAY_CROWDED] = { 503, "Too many programs are running", "programs" },
+		[RELAY_TIMEOUT] = { 504, "The backend did not answer in time", NULL },
+		[RELAY_BAD] = { 502, "The backend gave no valid answer", NULL },
+		[RELAY_NO_PROGRAM] = { 404, "There is no such program", NULL },
+		[RELAY_FORBIDDEN] = { 403, "The program may not be run", NULL },
 		[RELAY_TOO_LARGE] = { 431, "A header field is too large for the backend",
-			0 },
-		[RELAY_FAILED] = { 503, "The backend could not be called", 1 },
+			NULL },
+		[RELAY_FAILED] = { 503, "The backend could not be called", "resources" },
 		[RELAY_BAD_REQUEST] = { 400, "The path holds bytes that no path may have",
-			0 },
+			NULL },
 	};
 	struct exchange *x = user;
 
@@ -293,8 +304,8 @@ static void relay_ended(void *user, enum relay_end how, const char *why)
 		return;
 	}
 	count_one(COUNT_backend_failures);
-	answer_error(
-		x, replies[how].status, replies[how].message, replies[how].retry_after);
+	answer(x, replies[how].status, replies[how].message, replies[how].reason,
+		replies[how].reason ? 1 : 0);
 	exchange_run(x);
 }
 
@@ -336,7 +347,7 @@ enum step answer_from_backend(struct exchange *x)
 	job = make_job(x);
 	x->relay = relay_start(x->set->loop, &job, &relay_events, x);
 	if (!x->relay)
-		return answer_error(x, 503, "Out of memory", 1);
+		return answer_busy(x, "memory", "Out of memory");
 	count_one(COUNT_requests_passed);
 	return STEP_PARK;
 }

@@ -8,6 +8,9 @@
  *
  * The decision needs the head alone, so it comes before the body: a refused upload is
  * never read. A body that passes is read to its end before the backend is called.
+ *
+ * What is one too many (server.max_requests) is refused before anybody is asked anything.
+ * It is an exchange too, for the few moments that takes, and not one of those counted.
  */
 #include "exchange_state.h"
 
@@ -16,9 +19,21 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "limit/path.h"
 
 /* -- beginning and end ------------------------------------------------------------- */
+
+/* Being served in the process, but for those that are only told there are too many. */
+static atomic_uint_fast64_t being_served;
+
+static bool count_in(uint64_t most)
+{
+	if (atomic_fetch_add(&being_served, 1) < most)
+		return true;
+	atomic_fetch_sub(&being_served, 1);
+	return false;
+}
 
 static struct exchange *exchange_new(
 	struct exchanges *set, struct front *f, struct request *rq)
@@ -41,8 +56,10 @@ static struct exchange *exchange_new(
 	x->front = f;
 	x->rq = *rq;
 	x->started_us = clock_mono_us();
+	x->counted = count_in(c->server.max_requests);
 	spool_init(&x->body, c->server.body_limit, c->server.spool_memory,
 		c->server.spool_dir);
+	x->body.most_filed = c->server.spool_limit;
 	count_one(COUNT_exchanges_open);
 	return x;
 }
@@ -62,6 +79,8 @@ static void end_hold(struct exchange *x)
 
 static void exchange_free(struct exchange *x)
 {
+	if (x->counted)
+		atomic_fetch_sub(&being_served, 1);
 	*x->link = x->next;
 	if (x->next)
 		x->next->link = x->link;
@@ -90,23 +109,38 @@ void exchange_finish(struct exchange *x)
 
 /* -- the stations ------------------------------------------------------------------ */
 
+static enum step crowded_out(struct exchange *x)
+{
+	static struct log_gate gate;
+	uint64_t missed;
+
+	count_one(COUNT_requests_crowded_out);
+	if (log_gate_open(&gate, clock_mono_us(), &missed))
+		log_warn("server.max_requests are being served; others get 503",
+			LOG_INT("max_requests", x->config->server.max_requests),
+			LOG_INT("suppressed", missed));
+	return answer_busy(x, "requests", "Too many requests are being served");
+}
+
 static enum step check_head(struct exchange *x)
 {
 	uint64_t length = 0;
 	bool given;
 
+	if (!x->counted)
+		return crowded_out(x);
 	if (x->problem == 431) {
 		count_one(COUNT_requests_oversized);
-		return answer_error(x, 431, "The request's header fields are too large", 0);
+		return answer_error(x, 431, "The request's header fields are too large");
 	}
 	if (!request_content_length(&x->rq, &length, &given)) {
 		count_one(COUNT_requests_bad);
-		return answer_error(x, 400, "CONTENT_LENGTH is not a number", 0);
+		return answer_error(x, 400, "CONTENT_LENGTH is not a number");
 	}
 	x->target = request_target(&x->rq, &x->scratch);
 	path_canonical(x->target.path, &x->path);
 	if (!buf_ok(&x->scratch) || !buf_ok(&x->path))
-		return answer_error(x, 503, "Out of memory", 1);
+		return answer_busy(x, "memory", "Out of memory");
 	return STEP_NEXT;
 }
 
@@ -129,7 +163,7 @@ static enum step identify(struct exchange *x)
 	if (!x->identified)
 		return STEP_PARK;
 	if (x->client.unknown)
-		return answer_error(x, 503, "Clients cannot be told apart for now", 1);
+		return answer_busy(x, "directory", "Clients cannot be told apart for now");
 	if (x->client.exempt)
 		count_one(COUNT_requests_exempt);
 	return STEP_NEXT;
@@ -224,7 +258,7 @@ static enum step hold(struct exchange *x)
 		return STEP_NEXT;
 	h = calloc(1, sizeof(*h));
 	if (!h)
-		return answer_error(x, 503, "Out of memory", 1);
+		return answer_busy(x, "memory", "Out of memory");
 	h->exchange = x;
 	uv_update_time(x->set->loop); /* else it starts when this turn of the loop began */
 	uv_timer_init(x->set->loop, &h->timer);
@@ -233,6 +267,36 @@ static enum step hold(struct exchange *x)
 	x->hold = h;
 	count_one(COUNT_requests_held);
 	return STEP_PARK;
+}
+
+/* The next request, or one with a small body, is served as ever. */
+static enum step body_is_not_stored(struct exchange *x)
+{
+	static struct log_gate full_gate, failed_gate;
+	uint64_t missed;
+
+	if (x->stored == SPOOL_TOO_LARGE) {
+		count_one(COUNT_requests_oversized);
+		return answer_error(x, 413, "The request's body is too large");
+	}
+	if (x->stored == SPOOL_FULL) {
+		count_one(COUNT_spool_full);
+		if (log_gate_open(&full_gate, clock_mono_us(), &missed))
+			log_warn("bodies do not fit in server.spool_limit",
+				LOG_STR("id", x->rq.id),
+				LOG_INT("spool_limit", x->config->server.spool_limit),
+				LOG_INT("suppressed", missed));
+	} else {
+		count_one(COUNT_spool_failures);
+		shortage_seen(x->body.error, "a request's body");
+		if (log_gate_open(&failed_gate, clock_mono_us(), &missed))
+			log_error("a request's body cannot be stored",
+				LOG_STR("id", x->rq.id),
+				LOG_STR("spool_dir", x->config->server.spool_dir),
+				LOG_STR("error", strerror(x->body.error)),
+				LOG_INT("suppressed", missed));
+	}
+	return answer_busy(x, "spool", "There is no room for the request's body");
 }
 
 /* The body of a request that passed; what came during the decision is spooled already. */
@@ -246,15 +310,15 @@ static enum step read_body(struct exchange *x)
 	request_content_length(&x->rq, &length, &given);
 	if (!x->backend) {
 		count_one(COUNT_requests_unmatched);
-		return answer_error(x, 404, "No endpoint has this path", 0);
+		return answer_error(x, 404, "No endpoint has this path");
 	}
-	if (x->problem == 413 || length > x->config->server.body_limit) {
-		count_one(COUNT_requests_oversized);
-		return answer_error(x, 413, "The request's body is too large", 0);
-	}
-	if (x->problem)
-		return answer_error(
-			x, x->problem, "The request's body cannot be stored", 1);
+	if (length > x->config->server.body_limit)
+		x->stored = SPOOL_TOO_LARGE;
+	else if (x->stored == SPOOL_OK && !x->body_ended &&
+		!spool_has_room(&x->body, length))
+		x->stored = SPOOL_FULL;
+	if (x->stored != SPOOL_OK)
+		return body_is_not_stored(x);
 	/* Also after its end: then the peer is only watched. */
 	x->body_stopped = false;
 	front_body_resume(x->front);
@@ -263,7 +327,7 @@ static enum step read_body(struct exchange *x)
 	if (given && length != x->body.n) {
 		count_one(COUNT_requests_bad);
 		return answer_error(
-			x, 400, "The body is not as long as CONTENT_LENGTH says", 0);
+			x, 400, "The body is not as long as CONTENT_LENGTH says");
 	}
 	return STEP_NEXT;
 }
@@ -313,19 +377,15 @@ static void front_body(void *user, struct view bytes)
 {
 	struct exchange *x = user;
 
-	if (x->problem)
+	if (x->stored != SPOOL_OK)
 		return;
-	switch (spool_add(&x->body, bytes)) {
-	case SPOOL_OK: break;
-	case SPOOL_TOO_LARGE: x->problem = 413; break;
-	case SPOOL_FAILED: x->problem = 503; break;
-	}
+	x->stored = spool_add(&x->body, bytes);
 	/* Until the decision nobody knows whether the body is wanted: no file for it. */
 	if (x->at < AT_BODY && x->body.n + 65536 > x->body.memory && !x->body_stopped) {
 		x->body_stopped = true;
 		front_body_stop(x->front);
 	}
-	if (x->problem && x->at == AT_BODY)
+	if (x->stored != SPOOL_OK && x->at == AT_BODY)
 		exchange_run(x);
 }
 

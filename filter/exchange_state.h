@@ -46,9 +46,11 @@ struct exchange {
 	bool identified, decided;
 	bool body_ended;
 	bool body_stopped;
-	bool has_length; /* the answer passing through has said how long it is */
-	bool relay_full; /* the relay is paused until the front has room */
-	int problem;     /* the front's, or the body's: status to answer with */
+	bool counted;             /* among those that server.max_requests allows */
+	bool has_length;          /* the answer passing through has said how long it is */
+	bool relay_full;          /* the relay is paused until the front has room */
+	int problem;              /* the front's: status to answer with */
+	enum spool_result stored; /* of the body, as far as it has come */
 
 	struct request rq;
 	struct buf scratch;           /* path where REQUEST_URI is missing */
@@ -76,10 +78,12 @@ bool exchange_is_authorizer(const struct exchange *x);
 /* The end: logs and frees. */
 void exchange_finish(struct exchange *x);
 
-/* answering.c: each of these three puts an answer of our own in place of whatever station
- * comes next. */
-enum step answer_error(
-	struct exchange *x, int status, const char *message, int64_t retry_after);
+/* answering.c: each of these puts an answer of our own in place of whatever station comes
+ * next. */
+enum step answer_error(struct exchange *x, int status, const char *message);
+/* 503, for a while: something of weir's or the machine's has run out. reason is a word for
+ * programs, and its names are in the manual. */
+enum step answer_busy(struct exchange *x, const char *reason, const char *message);
 enum step answer_refusal(struct exchange *x);
 enum step answer_allowed(struct exchange *x);
 /* Sends that answer. */

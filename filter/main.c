@@ -96,8 +96,6 @@ static void raise_nofile(void)
 			LOG_STR("error", strerror(errno)));
 }
 
-#define DIRECTORY_CACHE 100000 /* entries: some 60 MB when full */
-
 /* The users' directory, if there is one. A broken one is an error now, and a policy
  * once weir serves. */
 static bool open_directory(void)
@@ -108,7 +106,7 @@ static bool open_directory(void)
 		.query = c->client.directory_query,
 		.ttl_ms = c->client.directory_ttl_ms,
 		.miss_ttl_ms = c->client.directory_miss_ttl_ms,
-		.cache_entries = DIRECTORY_CACHE,
+		.cache_entries = c->client.directory_cache,
 	};
 	struct buf why = { 0 };
 
@@ -196,6 +194,7 @@ static void put_in_force(struct config *c)
 	config_unref(process.config);
 	process.config = c;
 	process.loaded_us = clock_mono_us();
+	accepting_limit(c->server.max_connections);
 	log_open(STDERR_FILENO, (enum log_level)c->log.level);
 	for (size_t i = 0; i < process.n_workers; i++)
 		worker_reload(process.workers[i], c);
@@ -327,6 +326,7 @@ static void start_loop(void)
 {
 	uv_loop_t *loop = &process.loop;
 
+	accepting_limit(process.config->server.max_connections);
 	accepting_start(loop, process.workers, process.n_workers);
 	uv_timer_init(loop, &process.drain_timer);
 	uv_signal_init(loop, &process.on_term);
@@ -361,11 +361,33 @@ static bool start_workers(void)
 	return true;
 }
 
+/* What these tell comes as an error of write as well: a peer that is gone, a file that may
+ * not grow (RLIMIT_FSIZE). Programs get the defaults back. */
+static void ignore_signals(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+}
+
+static void nothing(uv_work_t *work)
+{
+	(void)work;
+}
+
+/* libuv makes its pool's threads when they are first wanted, and ends the process where it
+ * cannot have them. That had better happen now. */
+static bool start_pool(void)
+{
+	static uv_work_t work;
+
+	return uv_queue_work(&process.loop, &work, nothing, NULL) == 0;
+}
+
 static int serve(bool on_descriptor_0)
 {
 	raise_nofile();
 	hold_signals(SIG_BLOCK);
-	if (uv_loop_init(&process.loop) < 0 ||
+	if (uv_loop_init(&process.loop) < 0 || !start_pool() ||
 		!accepting_open(process.config, on_descriptor_0))
 		return 1;
 	process.started = config_ref(process.config);
@@ -376,7 +398,9 @@ static int serve(bool on_descriptor_0)
 	open_control();
 	log_notice("ready", LOG_STR("version", WEIR_VERSION),
 		LOG_STR("config", process.config->file),
-		LOG_INT("workers", process.n_workers));
+		LOG_INT("workers", process.n_workers),
+		LOG_INT("max_connections", process.config->server.max_connections),
+		LOG_INT("max_requests", process.config->server.max_requests));
 	uv_run(&process.loop, UV_RUN_DEFAULT);
 
 	control_stop(process.control);
@@ -421,7 +445,7 @@ static int serve_as_cgi(void)
 		return cgi_fails(
 			"as a CGI program weir needs Redis to count: each request is a "
 			"process of its own, and store.type = memory would forget");
-	signal(SIGPIPE, SIG_IGN);
+	ignore_signals();
 	raise_nofile();
 	process.shared = store_shared_new(process.config);
 	if (uv_loop_init(&process.loop) < 0 || !process.shared)
@@ -489,7 +513,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	log_open(2, (enum log_level)process.config->log.level);
-	signal(SIGPIPE, SIG_IGN);
+	ignore_signals();
 	process.started_as = on_descriptor_0 ? "on descriptor 0" : "on its own sockets";
 	return serve(on_descriptor_0);
 }

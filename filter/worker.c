@@ -38,7 +38,7 @@ struct worker {
 	int *fds;             /* accepted, not yet taken over */
 	size_t fds_n, fds_cap;
 	struct config *reload; /* takes w->config's place; a reference */
-	bool stop, force;
+	bool stop, force, make_room;
 	bool deaf; /* wake is closed: word left now is not heard */
 	char store_state[128];
 };
@@ -91,7 +91,7 @@ static void look_in_inbox(uv_async_t *wake)
 	struct config *reload;
 	size_t n;
 	int *fds;
-	bool stop, force;
+	bool stop, force, make_room;
 
 	pthread_mutex_lock(&w->lock);
 	fds = w->fds;
@@ -100,6 +100,8 @@ static void look_in_inbox(uv_async_t *wake)
 	w->fds_n = w->fds_cap = 0;
 	stop = w->stop;
 	force = w->force;
+	make_room = w->make_room;
+	w->make_room = false;
 	reload = w->reload;
 	w->reload = NULL;
 	pthread_mutex_unlock(&w->lock);
@@ -109,6 +111,8 @@ static void look_in_inbox(uv_async_t *wake)
 		if (!connections_add(&w->connections, fds[i], w->config))
 			atomic_fetch_sub(&w->load, 1);
 	free(fds);
+	if (make_room)
+		connections_make_room(&w->connections);
 	if (stop) {
 		w->stopping = true;
 		connections_stop(&w->connections);
@@ -206,6 +210,15 @@ void worker_give(struct worker *w, int fd)
 size_t worker_load(const struct worker *w)
 {
 	return atomic_load(&w->load);
+}
+
+void worker_make_room(struct worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->make_room = true;
+	if (!w->deaf)
+		uv_async_send(&w->wake);
+	pthread_mutex_unlock(&w->lock);
 }
 
 void worker_reload(struct worker *w, struct config *c)

@@ -22,6 +22,9 @@ void worker_give(struct worker *w, int fd);
 /* Connections it has or has been given: what new ones are spread by. */
 size_t worker_load(const struct worker *w);
 
+/* Closes some of its kept connections, those idle longest: others want to connect. */
+void worker_make_room(struct worker *w);
+
 /* New requests and connections are served by c, which is held by reference. */
 void worker_reload(struct worker *w, struct config *c);
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/counters.h"
 #include "base/table.h"
 
 struct link {
@@ -168,8 +169,10 @@ void cache_put(
 	old = find(c, key, table_hash(key));
 	if (old)
 		drop(c, old);
-	while (l && share->used >= share->most)
+	while (l && share->used >= share->most) {
 		drop_oldest(c, share);
+		count_one(COUNT_directory_evictions);
+	}
 	if (l) {
 		l->until_us = asked_us + share->ttl_us;
 		if (table_insert(&c->table, &l->node)) {

@@ -3,6 +3,7 @@
  * places, and notices about what works and may not be meant.
  */
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "config/kinds.h"
 #include "config/load.h"
@@ -45,6 +46,57 @@ const struct backend *load_find_backend(
 	}
 	no_such_backend(l, at, subject, name);
 	return NULL;
+}
+
+/* A connection that is served has one descriptor, its backend another and its body perhaps
+ * a third; programs, the directory and the rest take what is beside. The most keeps what
+ * the requests cost in memory, some 20 kB each, within a few hundred megabytes. */
+#define DESCRIPTORS_EACH     3
+#define DESCRIPTORS_BESIDE   64
+#define CONNECTIONS_LEAST    16
+#define CONNECTIONS_MOST     16384
+#define CONNECTIONS_TO_SPARE 10 /* one of so many: to say on it that there are too many */
+
+/* What auto stands for in a process that takes all descriptors it may have. */
+static uint64_t most_connections(void)
+{
+	struct rlimit limit = { .rlim_max = 1024 };
+	uint64_t n;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	n = limit.rlim_max > DESCRIPTORS_BESIDE
+		? (limit.rlim_max - DESCRIPTORS_BESIDE) / DESCRIPTORS_EACH
+		: 0;
+	if (n < CONNECTIONS_LEAST)
+		return CONNECTIONS_LEAST;
+	return n < CONNECTIONS_MOST ? n : CONNECTIONS_MOST;
+}
+
+static void settle_limits(struct load *l)
+{
+	struct config *c = l->config;
+	struct buf body = { 0 };
+
+	if (c->server.max_connections == 0)
+		c->server.max_connections = most_connections();
+	if (c->server.max_requests == 0)
+		c->server.max_requests = c->server.max_connections -
+			c->server.max_connections / CONNECTIONS_TO_SPARE;
+	else if (c->server.max_requests > c->server.max_connections)
+		mistake_notice(l->m, load_place(l, "server", "max_requests"),
+			"server.max_requests: each request needs a connection, and "
+			"server.max_connections is %llu; what is beyond waits to be "
+			"accepted",
+			(unsigned long long)c->server.max_connections);
+	if (c->server.spool_limit == 0 || c->server.spool_limit >= c->server.body_limit)
+		return;
+	unit_put_size(&body, c->server.body_limit);
+	if (buf_str(&body))
+		mistake_notice(l->m, load_place(l, "server", "spool_limit"),
+			"server.spool_limit: not even one body of server.body_limit, %s, "
+			"fits; those beyond get 503",
+			body.p);
+	buf_release(&body);
 }
 
 /* weir as its own backend would call itself until connections run out. */
@@ -362,6 +414,7 @@ static void note_what_may_not_be_meant(struct load *l)
 
 void load_check(struct load *l)
 {
+	settle_limits(l);
 	check_loops(l);
 	check_client(l);
 	check_store(l);

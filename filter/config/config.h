@@ -148,6 +148,8 @@ struct config {
 		char *socket_user, *socket_group; /* "" leaves the owner */
 		uint64_t backlog;
 		uint64_t workers;              /* 0: one per core */
+		uint64_t max_connections;      /* open at once */
+		uint64_t max_requests;         /* served at once; more get 503 */
 		const struct backend *backend; /* when no endpoint matches; or NULL */
 		char **strip_prefix; /* "/index.php": left out of paths before matching */
 		size_t n_strip_prefix;
@@ -159,6 +161,7 @@ struct config {
 		int64_t send_timeout_ms; /* a reader that takes nothing for so long is gone */
 		uint64_t spool_memory;   /* bytes of a body before it goes to a file */
 		char *spool_dir;         /* where the unlinked temporary files are made */
+		uint64_t spool_limit;    /* bytes in all of them; 0: no limit */
 		int64_t drain_timeout_ms; /* of early answers: longest reading of what nobody wants */
 		int64_t stop_timeout_ms; /* after SIGTERM: longest wait for running requests */
 		char *control;           /* address of the control socket, "" for none */
@@ -194,6 +197,7 @@ struct config {
 		char *directory_query;    /* SQL in place of our schema's; "" for ours */
 		int64_t directory_ttl_ms; /* how long a token or user found may be believed */
 		int64_t directory_miss_ttl_ms; /* how long one that was not found */
+		uint64_t directory_cache;      /* most entries kept */
 		enum on_error directory_error; /* the directory cannot be read at run time:
 						* ON_ERROR_OPEN goes on with what it said
 						* last, and without a user,

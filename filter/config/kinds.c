@@ -33,7 +33,7 @@ static bool read_number(
 }
 const struct option_kind kind_number = { "NUMBER", read_number, NULL, NULL };
 
-static bool read_workers(
+static bool read_auto(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
 {
 	uint64_t none = 0;
@@ -44,11 +44,11 @@ static bool read_workers(
 	}
 	if (view_number(value, UINT64_MAX, &none) && none > 0)
 		return read_number(o, field, n, value, why);
-	buf_addf(why, "is not a number of workers; write auto, or 1 to %llu",
+	buf_addf(why, "is not a number; write auto, or 1 to %llu",
 		(unsigned long long)o->max);
 	return false;
 }
-const struct option_kind kind_workers = { "auto|NUMBER", read_workers, NULL, NULL };
+const struct option_kind kind_auto = { "auto|NUMBER", read_auto, NULL, NULL };
 
 static void say_between(const struct option *o, void (*put)(struct buf *, uint64_t),
 	bool small, struct buf *why)

@@ -35,7 +35,7 @@ bool kind_same_server(const struct redis_server *a, const struct redis_server *b
 bool kind_read_ip(struct view text, struct network *net, bool *mapped);
 
 /* kinds.c */
-extern const struct option_kind kind_number, kind_workers, kind_size, kind_ms, kind_bool,
+extern const struct option_kind kind_number, kind_auto, kind_size, kind_ms, kind_bool,
 	kind_enum, kind_mode, kind_rate;
 extern const struct option_kind kind_text, kind_name, kind_path, kind_prefix, kind_texts,
 	kind_prefixes;

@@ -65,8 +65,17 @@ const struct option options[] = {
 	  "Group of unix sockets, such as the web server's; empty leaves weir's own." },
 	{ "server", "backlog", CONFIG(server.backlog), KIND(number, 1, 65535), "511", RESTART,
 	  "Connections that may wait to be accepted; the kernel may allow fewer." },
-	{ "server", "workers", CONFIG(server.workers), KIND(workers, 1, 256), "auto", RESTART,
+	{ "server", "workers", CONFIG(server.workers), KIND(auto, 1, 256), "auto", RESTART,
 	  "Threads that serve; auto is one per core." },
+	{ "server", "max_connections", CONFIG(server.max_connections),
+	  KIND(auto, 1, 10000000), "auto", RELOAD,
+	  "Connections from web servers open at once. Beyond it idle ones are closed and new "
+	  "ones wait in the listen queue. auto: a third of the descriptors weir may have, at "
+	  "most 16384." },
+	{ "server", "max_requests", CONFIG(server.max_requests), KIND(auto, 1, 10000000),
+	  "auto", RELOAD,
+	  "Requests being served at once; more get 503. auto: nine of ten connections, so that "
+	  "there are some left to say so on." },
 	{ "server", "endpoints", DRAFT(endpoints),
 	  LIST(texts, offsetof(struct draft, n_endpoints)), "endpoints.d/*.ini",
 	  RELOAD | OPT_REPEATS,
@@ -104,6 +113,10 @@ const struct option options[] = {
 	{ "server", "spool_dir", CONFIG(server.spool_dir), KIND(path, 0, 0), "/var/tmp",
 	  RELOAD,
 	  "Directory of those files, which have no name there. Not a memory file system." },
+	{ "server", "spool_limit", CONFIG(server.spool_limit), KIND(size, 0, 1024 * 1024 * GIB),
+	  "4G", RELOAD,
+	  "Most bytes in those files at once, over all requests; a request whose body does not "
+	  "fit gets 503. 0 for no limit but the disk's." },
 	{ "server", "drain_timeout", CONFIG(server.drain_timeout_ms), KIND(ms, 0, HOUR), "30s",
 	  RELOAD,
 	  "After an answer given early: longest reading on of a body nobody wants, so that "
@@ -188,6 +201,10 @@ const struct option options[] = {
 	{ "client", "directory_miss_ttl", CONFIG(client.directory_miss_ttl_ms),
 	  KIND(ms, 0, DAY), "10s", RESTART,
 	  "How long one that was not found is not looked for again." },
+	{ "client", "directory_cache", CONFIG(client.directory_cache),
+	  KIND(number, 0, 10000000), "100000", RESTART,
+	  "Users and tokens kept in memory, some 600 bytes each, a quarter of them for those "
+	  "that were not found. Beyond it the one asked for longest ago is dropped." },
 	{ "client", "directory_error", CONFIG(client.directory_error),
 	  WORDS(directory_policies), "open", RELOAD,
 	  "When the directory cannot be read: open goes on with what it said last, and "

@@ -49,7 +49,7 @@ static bool same(const struct option *o, const struct config *a, const struct co
 		return memcmp(left + o->at, right + o->at, sizeof(unsigned)) == 0;
 	if (o->kind == &kind_rate)
 		return memcmp(left + o->at, right + o->at, sizeof(struct rate)) == 0;
-	if (o->kind == &kind_number || o->kind == &kind_workers || o->kind == &kind_size ||
+	if (o->kind == &kind_number || o->kind == &kind_auto || o->kind == &kind_size ||
 		o->kind == &kind_ms)
 		return memcmp(left + o->at, right + o->at, sizeof(uint64_t)) == 0;
 	return same_text(left + o->at, right + o->at);

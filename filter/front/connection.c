@@ -27,6 +27,7 @@
 #define QUEUE_HIGH   131072 /* queued bytes above which the owner is asked to wait */
 #define STOP_MS      500    /* for the first request of a connection, once weir ends */
 #define TAIL_MS      1000   /* for the record that ends an empty STDIN */
+#define ROOM_AT_ONCE 16     /* idle connections closed in one go */
 #define SEND_AT_ONCE 65536  /* queued bytes that do not wait for the end of the turn */
 
 static struct log_gate malformed_gate, slow_gate;
@@ -204,6 +205,8 @@ static void arm_for_state(struct connection *c)
 void connection_enter(struct connection *c, enum connection_state state)
 {
 	c->state = state;
+	if (state == CONN_IDLE)
+		c->idle_since_ms = uv_now(c->set->loop);
 	if (state == CONN_IDLE && c->set->stopping && !c->out.n && !c->write_pending)
 		connection_die(c);
 	else
@@ -528,6 +531,46 @@ bool connections_add(struct connections *set, int fd, struct config *config)
 	connection_arm(
 		c, config->server.head_timeout_ms); /* the first request is due now */
 	return true;
+}
+
+/* Nothing of a request has come, as far as we have read. */
+static bool is_spare(const struct connection *c)
+{
+	return c->state == CONN_IDLE && c->served && record_at_boundary(&c->reader) &&
+		!c->out.n && !c->write_pending;
+}
+
+/* The next request is in its socket already. */
+static bool is_asked(const struct connection *c)
+{
+	uv_os_fd_t fd;
+	char byte;
+
+	return uv_fileno(&c->io.handle, &fd) == 0 &&
+		recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+void connections_make_room(struct connections *set)
+{
+	struct connection *oldest[ROOM_AT_ONCE];
+	size_t n = 0, at;
+
+	for (struct connection *c = set->all; c; c = c->next) {
+		if (!is_spare(c))
+			continue;
+		for (at = n; at && oldest[at - 1]->idle_since_ms > c->idle_since_ms; at--)
+			if (at < ROOM_AT_ONCE)
+				oldest[at] = oldest[at - 1];
+		if (at < ROOM_AT_ONCE)
+			oldest[at] = c;
+		n += n < ROOM_AT_ONCE;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (is_asked(oldest[i]))
+			continue;
+		connection_die(oldest[i]);
+		count_one(COUNT_connections_reclaimed);
+	}
 }
 
 void connections_stop(struct connections *set)

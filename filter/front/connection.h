@@ -37,6 +37,8 @@ int connections_init(struct connections *set, uv_loop_t *loop,
  * c is held by reference as long as the connection lives. */
 bool connections_add(struct connections *set, int fd, struct config *c);
 
+/* Closes some of those kept without a request, idle longest first. */
+void connections_make_room(struct connections *set);
 /* No connection is kept any longer: idle ones close now, the others after their
  * answer, those that have brought no request yet after it or half a second. */
 void connections_stop(struct connections *set);

@@ -7,8 +7,6 @@
  */
 #include "front/dialogue.h"
 
-#include <sys/resource.h>
-
 #include "base/counters.h"
 
 #define VALUES_MAX 4096 /* bytes of a GET_VALUES record's names */
@@ -66,15 +64,17 @@ static void begin_request(struct connection *c)
 	connection_enter(c, CONN_HEAD);
 }
 
-/* What is true here: connections and so requests are limited by descriptors alone,
- * and one connection carries one request at a time. */
-static void put_value(struct buf *content, struct view name)
+/* One connection carries one request at a time. */
+static void put_value(const struct connection *c, struct buf *content, struct view name)
 {
-	struct rlimit nofile = { 0 };
 	struct buf value = { 0 };
+	uint64_t n = 0;
 
-	getrlimit(RLIMIT_NOFILE, &nofile);
-	buf_add_u64(&value, view_eq(name, VIEW(FCGI_MPXS_CONNS)) ? 0 : nofile.rlim_cur);
+	if (view_eq(name, VIEW(FCGI_MAX_CONNS)))
+		n = c->config->server.max_connections;
+	else if (view_eq(name, VIEW(FCGI_MAX_REQS)))
+		n = c->config->server.max_requests;
+	buf_add_u64(&value, n);
 	pairs_put(content, name, buf_view(&value));
 	buf_release(&value);
 }
@@ -102,7 +102,7 @@ static void answer_values(struct connection *c)
 	}
 	for (size_t i = 0; i < COUNT_OF(known); i++)
 		if (named[i])
-			put_value(&content, known[i]);
+			put_value(c, &content, known[i]);
 	record_put_header(&c->out, FCGI_GET_VALUES_RESULT, 0, (uint16_t)content.n);
 	buf_add(&c->out, buf_view(&content));
 	buf_release(&content);

@@ -47,13 +47,14 @@ struct connection {
 
 	enum connection_state state;
 	enum connection_after after;
-	void *user;    /* the owner's, in CONN_BODY and CONN_BUSY */
-	uint16_t id;   /* of the request at hand */
-	bool keep;     /* the peer asked for it */
-	bool bodiless; /* CONTENT_LENGTH promises no body */
-	bool ended;    /* STDIN has */
-	bool served;   /* a whole head has come on this connection before */
-	bool reading;  /* uv_read_start() is in force */
+	void *user;             /* the owner's, in CONN_BODY and CONN_BUSY */
+	uint16_t id;            /* of the request at hand */
+	bool keep;              /* the peer asked for it */
+	bool bodiless;          /* CONTENT_LENGTH promises no body */
+	bool ended;             /* STDIN has */
+	bool served;            /* a whole head has come on this connection before */
+	bool reading;           /* uv_read_start() is in force */
+	uint64_t idle_since_ms; /* uv_now(), in CONN_IDLE */
 	bool dirty;
 	bool full;        /* front_write() returned false; writable is owed */
 	bool peer_closed; /* end of input seen */

@@ -24,7 +24,8 @@ enum relay_end {
 	RELAY_TRUNCATED, /* it broke off after its head: make that visible */
 	/* Before the head; the exchange answers in the backend's place. */
 	RELAY_REFUSED,    /* nobody listens, or all are busy: 503 */
-	RELAY_OVERLOADED, /* the backend said so, or too many programs run: 503 */
+	RELAY_OVERLOADED, /* the backend said so: 503 */
+	RELAY_CROWDED,    /* as many programs run as may: 503 */
 	RELAY_TIMEOUT,    /* connecting, sending or waiting took too long: 504 */
 	RELAY_BAD,        /* closed early, empty, not an answer: 502 */
 	RELAY_NO_PROGRAM, /* CGI: no such file: 404 */

@@ -340,7 +340,7 @@ static void start_program(struct relay_cgi *c, const struct program_place *place
 	}
 	close(job.in);
 	if (started == PROGRAM_TOO_MANY) {
-		relay_finish(r, RELAY_OVERLOADED, "too many programs are running");
+		relay_finish(r, RELAY_CROWDED, "too many programs are running");
 	} else if (!watch_pipes(c, &pipes)) {
 		relay_finish(r, RELAY_FAILED, "no memory");
 	} else {

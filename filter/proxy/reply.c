@@ -346,8 +346,8 @@ bool reply_refusal(struct reply *r, const struct config *c, const struct verdict
 	return finish(r, ok);
 }
 
-bool reply_error(struct reply *r, int status, const char *message, int64_t retry_after,
-	const char *request_id)
+bool reply_error(struct reply *r, int status, const char *message, const char *reason,
+	int64_t retry_after, const char *request_id)
 {
 	struct head head = { .status = status,
 		.type = TYPE_JSON,
@@ -358,6 +358,7 @@ bool reply_error(struct reply *r, int status, const char *message, int64_t retry
 	reply_release(r);
 	ok = set_front(object, status, view_str(message ? message : reason_phrase(status)),
 		     head.retry_after) &&
+		set_text(object, "reason", reason) &&
 		set_text(object, "request_id", request_id);
 	ok = dump(&r->body, object, ok);
 	put_head(r, &head);

@@ -60,9 +60,10 @@ bool reply_refusal(struct reply *r, const struct config *c, const struct verdict
 
 /* Any other status: {"code":STATUS * 100,"message":...,"request_id":...}; retry_after
  * in seconds adds the field and the key where above 0. message NULL: the status's
- * standard phrase. */
-bool reply_error(struct reply *r, int status, const char *message, int64_t retry_after,
-	const char *request_id);
+ * standard phrase. reason is a word for programs, as in "reason":"spool", for where one
+ * status has several; NULL: none. */
+bool reply_error(struct reply *r, int status, const char *message, const char *reason,
+	int64_t retry_after, const char *request_id);
 
 /*
  * Appends what the configuration wants of these to an answer that passes or refuses,

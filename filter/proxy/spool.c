@@ -11,10 +11,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/counters.h"
+
+static atomic_uint_fast64_t filed_in_all;
 
 void spool_init(struct spool *s, uint64_t limit, size_t memory, const char *dir)
 {
@@ -26,8 +31,39 @@ void spool_release(struct spool *s)
 	buf_release(&s->mem);
 	if (s->fd >= 0)
 		close(s->fd);
+	atomic_fetch_sub(&filed_in_all, s->filed);
+	count_add(COUNT_spool_bytes, -(int64_t)s->filed);
 	s->fd = -1;
-	s->n = 0;
+	s->n = s->filed = 0;
+}
+
+uint64_t spool_filed(void)
+{
+	return atomic_load(&filed_in_all);
+}
+
+bool spool_has_room(const struct spool *s, uint64_t length)
+{
+	uint64_t filed = spool_filed();
+
+	if (!s->most_filed || length <= s->memory || length <= s->filed)
+		return true;
+	return filed <= s->most_filed && length - s->filed <= s->most_filed - filed;
+}
+
+/* Before the bytes are written; they stay counted until the file is closed, even if
+ * writing fails. */
+static bool set_aside(struct spool *s, uint64_t n)
+{
+	uint64_t before = atomic_fetch_add(&filed_in_all, n);
+
+	if (s->most_filed && (before > s->most_filed || n > s->most_filed - before)) {
+		atomic_fetch_sub(&filed_in_all, n);
+		return false;
+	}
+	s->filed += n;
+	count_add(COUNT_spool_bytes, (int64_t)n);
+	return true;
 }
 
 /* File systems that know no nameless files (some network and overlay ones) answer
@@ -87,21 +123,27 @@ static bool move_to_file(struct spool *s)
 	return true;
 }
 
+static enum spool_result failed(struct spool *s, int err)
+{
+	s->error = err;
+	return SPOOL_FAILED;
+}
+
 enum spool_result spool_add(struct spool *s, struct view bytes)
 {
+	bool moves = s->fd < 0 && s->n + bytes.n > s->memory;
+
 	if (bytes.n > s->limit - s->n)
 		return SPOOL_TOO_LARGE;
-	if (s->fd < 0 && s->n + bytes.n > s->memory && !move_to_file(s))
-		return SPOOL_FAILED;
-	if (s->fd >= 0) {
-		if (!write_all(s->fd, bytes, s->n))
-			return SPOOL_FAILED;
-	} else {
+	if (!moves && s->fd < 0) {
 		buf_add(&s->mem, bytes);
-		if (!buf_ok(&s->mem)) {
-			errno = ENOMEM;
-			return SPOOL_FAILED;
-		}
+		if (!buf_ok(&s->mem))
+			return failed(s, ENOMEM);
+	} else {
+		if (!set_aside(s, bytes.n + (moves ? s->n : 0)))
+			return SPOOL_FULL;
+		if ((moves && !move_to_file(s)) || !write_all(s->fd, bytes, s->n))
+			return failed(s, errno);
 	}
 	s->n += bytes.n;
 	return SPOOL_OK;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/counters.h"
 #include "base/table.h"
 #include "store/store.h"
 
@@ -109,8 +110,10 @@ static struct entry *add(struct denied *d, struct shard *s, const struct name *n
 {
 	struct entry *e;
 
-	if (s->table.used >= DENIED_SHARD_LIMIT)
+	if (s->table.used >= DENIED_SHARD_LIMIT) {
 		drop(d, s, s->oldest);
+		count_one(COUNT_denied_evictions);
+	}
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return NULL;

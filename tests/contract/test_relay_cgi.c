@@ -143,7 +143,7 @@ Test(relay_cgi, programs_that_cannot_run_are_told_apart)
 	run_release(&r);
 	prepare(&r, SH HEAD, "REQUEST_METHOD=GET");
 	r.backend.max_programs = 0;
-	run_expect(&r, RELAY_OVERLOADED, 0, NULL);
+	run_expect(&r, RELAY_CROWDED, 0, NULL);
 	run_release(&r);
 }
 
@@ -495,7 +495,7 @@ Test(relay_cgi, many_at_once_leave_nothing_behind)
 	}
 	run_all(runs, COUNT_OF(runs));
 	for (size_t i = 0; i < COUNT_OF(runs); i++) {
-		if (runs[i].how == RELAY_OVERLOADED)
+		if (runs[i].how == RELAY_CROWDED)
 			refused++;
 		else
 			cr_assert(runs[i].how == RELAY_WHOLE &&

@@ -11,7 +11,8 @@ struct site *site_start(const struct site_spec *spec)
 	static struct site s;
 	const char *more = spec->backend ? spec->backend : "";
 	struct weir_spec weir = { .server = text("workers = 2\nbackend = echo\n%s",
-					  spec->server ? spec->server : "") };
+					  spec->server ? spec->server : ""),
+		.env = spec->env };
 
 	s.programs = programs_dir();
 	s.echo = echo_start(spec->echo ? spec->echo : 2);
@@ -89,4 +90,20 @@ void file_replace(const char *path, const char *content)
 	file_write(fresh, content);
 	if (rename(fresh, path) < 0)
 		fail("%s: %s", path, strerror(errno));
+}
+
+void expect_busy(const struct fcgi_answer *a, const char *reason, const char *case_name)
+{
+	json_t *body;
+
+	cr_assert_eq(answer_status(a), 503, "%s: %d\n%.*s", case_name, answer_status(a),
+		(int)a->out.n, a->out.p);
+	cr_assert_str_eq(answer_field(a, "Retry-After"), "1", "%s", case_name);
+	cr_assert_str_eq(answer_field(a, "Content-Type"), "application/json");
+	body = json_of(answer_body(a));
+	cr_assert_eq(json_integer_value(json_object_get(body, "code")), 50300);
+	cr_assert_str_eq(json_string_value(json_object_get(body, "reason")), reason, "%s",
+		case_name);
+	cr_assert_str_not_empty(json_string_value(json_object_get(body, "message")));
+	json_decref(body);
 }

@@ -20,13 +20,14 @@ struct site {
 };
 
 struct site_spec {
-	const char *server;    /* further lines for [server] */
-	const char *backend;   /* further lines for each [backend] */
-	const char *cgi;       /* further lines for [backend cgi] */
-	const char *sections;  /* further sections */
-	const char *endpoints; /* further endpoints */
-	bool no_php;           /* does not start php-fpm */
-	unsigned echo;         /* processes of the echo handler; 0: 2 */
+	const char *server;     /* further lines for [server] */
+	const char *backend;    /* further lines for each [backend] */
+	const char *cgi;        /* further lines for [backend cgi] */
+	const char *sections;   /* further sections */
+	const char *endpoints;  /* further endpoints */
+	bool no_php;            /* does not start php-fpm */
+	const char *const *env; /* weir's environment, as weir_spec has it */
+	unsigned echo;          /* processes of the echo handler; 0: 2 */
 };
 
 struct site *site_start(const struct site_spec *spec);
@@ -47,5 +48,8 @@ void file_replace(const char *path, const char *content);
 
 #define RELOADED     "configuration reloaded"
 #define RELOAD_FAILS "the old one stays in force"
+
+/* It is a 503 of weir's own with that reason and Retry-After; case names it in messages. */
+void expect_busy(const struct fcgi_answer *a, const char *reason, const char *case_name);
 
 #endif

@@ -207,7 +207,7 @@ Test(reply, errors_have_the_same_shape)
 		int status;
 		const char *message;
 		int64_t retry_after;
-		const char *id, *status_line, *body;
+		const char *id, *status_line, *body, *reason;
 	} rows[] = {
 		{ 400, "The head contradicts itself", 0, "x", "Status: 400 Bad Request\r\n",
 			"{\"code\":40000,\"message\":\"The head contradicts itself\","
@@ -229,6 +229,10 @@ Test(reply, errors_have_the_same_shape)
 		{ 503, "Busy", 5, "x", "Status: 503 Service Unavailable\r\n",
 			"{\"code\":50300,\"message\":\"Busy\",\"retry_after\":5,"
 			"\"request_id\":\"x\"}" },
+		{ 503, "Full", 5, "x", "Status: 503 Service Unavailable\r\n",
+			"{\"code\":50300,\"message\":\"Full\",\"retry_after\":5,"
+			"\"reason\":\"spool\",\"request_id\":\"x\"}",
+			"spool" },
 		{ 504, "a\xff/\"b\"\\\r\n", -1, "x", "Status: 504 Gateway Timeout\r\n",
 			"{\"code\":50400,\"message\":\"a\xef\xbf\xbd/\\\"b\\\"\\\\\\r\\n\","
 			"\"request_id\":\"x\"}" },
@@ -238,7 +242,7 @@ Test(reply, errors_have_the_same_shape)
 		struct reply r = { 0 };
 		char length[64];
 
-		cr_assert(reply_error(&r, rows[i].status, rows[i].message,
+		cr_assert(reply_error(&r, rows[i].status, rows[i].message, rows[i].reason,
 			rows[i].retry_after, rows[i].id));
 		check("body", &r.body, rows[i].body);
 		cr_assert(view_starts(buf_view(&r.head), view_str(rows[i].status_line)));
@@ -256,8 +260,8 @@ Test(reply, one_struct_can_be_used_again)
 {
 	struct reply r = { 0 };
 
-	cr_assert(reply_error(&r, 404, NULL, 0, NULL));
-	cr_assert(reply_error(&r, 502, NULL, 0, NULL));
+	cr_assert(reply_error(&r, 404, NULL, NULL, 0, NULL));
+	cr_assert(reply_error(&r, 502, NULL, NULL, 0, NULL));
 	check("body", &r.body, "{\"code\":50200,\"message\":\"Bad Gateway\"}");
 	reply_release(&r);
 }
@@ -290,7 +294,7 @@ Test(reply, what_is_not_utf8_is_replaced_and_the_rest_kept)
 		struct reply r = { 0 };
 		json_t *json;
 
-		cr_assert(reply_error(&r, 404, rows[i].name, 0, rows[i].name));
+		cr_assert(reply_error(&r, 404, rows[i].name, NULL, 0, rows[i].name));
 		json = json_loadb(r.body.p, r.body.n, 0, NULL);
 		cr_assert_not_null(json, "row %zu", i);
 		cr_assert_str_eq(

@@ -216,6 +216,52 @@ Test(spool, a_full_disk_is_reported)
 	spool_release(&s);
 }
 
+Test(spool, what_all_files_hold_together_is_bounded)
+{
+	struct spool a, b, c;
+
+	spool_init(&a, 10000, 10, dir);
+	spool_init(&b, 10000, 10, dir);
+	spool_init(&c, 10000, 5000, dir);
+	a.most_filed = b.most_filed = c.most_filed = 1000;
+	cr_assert_eq(fill(&a, 600, 7), SPOOL_OK);
+	cr_assert_eq(spool_filed(), 600);
+	cr_assert(spool_has_room(&a, 1000), "its own bytes are in it already");
+	cr_assert_not(spool_has_room(&a, 1001));
+	cr_assert(spool_has_room(&b, 400));
+	cr_assert_not(spool_has_room(&b, 401));
+	cr_assert(spool_has_room(&b, 10), "no file for it");
+	cr_assert_eq(fill(&b, 400, 100), SPOOL_OK, "to the last byte");
+	cr_assert_eq(spool_add(&b, VIEW("x")), SPOOL_FULL);
+	cr_assert_eq(spool_add(&a, VIEW("x")), SPOOL_FULL);
+	cr_assert_eq(fill(&c, 5000, 1000), SPOOL_OK, "in memory");
+	cr_assert_eq(spool_add(&c, VIEW("x")), SPOOL_FULL);
+	cr_assert_eq(spool_filed(), 1000, "a refused piece counts for nothing");
+	spool_release(&b);
+	cr_assert_eq(spool_filed(), 600);
+	cr_assert_eq(spool_add(&a, VIEW("x")), SPOOL_OK);
+	spool_release(&a);
+	spool_release(&a);
+	spool_release(&c);
+	cr_assert_eq(spool_filed(), 0);
+}
+
+Test(spool, what_failed_gives_its_room_back)
+{
+	struct rlimit small = { 4096, 4096 };
+	struct spool s;
+
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+	spool_init(&s, 100000, 10, dir);
+	s.most_filed = 50000;
+	cr_assert_eq(fill(&s, 40000, 1000), SPOOL_FAILED);
+	cr_assert_eq(s.error, EFBIG);
+	cr_assert_gt(spool_filed(), 4000);
+	spool_release(&s);
+	cr_assert_eq(spool_filed(), 0);
+}
+
 Test(spool, release_can_be_called_twice)
 {
 	struct spool s;
