@@ -13,6 +13,10 @@
  * milliseconds, and no signal is sent to a number that was found free.
  *
  * What has left the group (a daemon) is not followed.
+ *
+ * A program that was executed has begun its work, so from then on nothing that weir runs
+ * out of is a reason to end it: without a descriptor for its pidfd it is looked at every
+ * few milliseconds instead.
  */
 #include "proxy/program.h"
 
@@ -30,8 +34,10 @@
 #include <unistd.h>
 
 #include "base/counters.h"
+#include "base/shortage.h"
 
 #define LEFTOVERS_MS 20 /* between two looks at what is left of a group */
+#define LOOKS_MS     20 /* at a program without a pidfd */
 
 enum program_state {
 	PROGRAM_OWNED,      /* until its owner turns away */
@@ -43,12 +49,16 @@ enum program_state {
 
 struct program {
 	uv_loop_t *loop;
-	uv_poll_t poll; /* of pidfd */
+	union {
+		uv_handle_t handle;
+		uv_poll_t poll;   /* of pidfd */
+		uv_timer_t looks; /* without one */
+	} end;
 	uv_timer_t timer;
 	enum program_state state;
 	unsigned handles; /* that are not closed yet */
 	pid_t pid;        /* and its process group's number */
-	int pidfd;
+	int pidfd;        /* -1: there was no descriptor for it */
 	struct quota *quota;
 	bool reaped;
 	uint64_t grace_ms, deadline_ms;
@@ -220,14 +230,15 @@ static void handle_closed(uv_handle_t *handle)
 
 	if (--p->handles > 0)
 		return;
-	close(p->pidfd);
+	if (p->pidfd >= 0)
+		close(p->pidfd);
 	free(p);
 }
 
 static void close_program(struct program *p)
 {
 	p->state = PROGRAM_CLOSING;
-	uv_close((uv_handle_t *)&p->poll, handle_closed);
+	uv_close(&p->end.handle, handle_closed);
 	uv_close((uv_handle_t *)&p->timer, handle_closed);
 }
 
@@ -273,22 +284,31 @@ static void terminate(struct program *p)
 	uv_timer_start(&p->timer, on_timer, p->grace_ms, 0);
 }
 
-static void on_exit_seen(uv_poll_t *poll, int status, int events)
+/* False while it runs. */
+static bool reap(struct program *p, struct program_exit *how)
 {
-	struct program *p = poll->data;
 	siginfo_t info = { 0 };
-	struct program_exit how = { 0 };
+	int rc = p->pidfd >= 0 ? waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG)
+			       : waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG);
 
-	(void)status;
-	(void)events;
-	if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) == 0) {
-		if (info.si_pid == 0)
-			return;
-		how.by_signal = info.si_code != CLD_EXITED;
-		how.code = info.si_status;
-	}
+	if (rc == 0 && info.si_pid == 0)
+		return false;
 	/* Else somebody has reaped it already: it is gone, and how it ended nobody knows. */
-	uv_poll_stop(&p->poll);
+	how->by_signal = rc == 0 && info.si_code != CLD_EXITED;
+	how->code = rc == 0 ? info.si_status : 0;
+	return true;
+}
+
+static void look_for_exit(struct program *p)
+{
+	struct program_exit how;
+
+	if (!reap(p, &how))
+		return;
+	if (p->pidfd >= 0)
+		uv_poll_stop(&p->end.poll);
+	else
+		uv_timer_stop(&p->end.looks);
 	p->reaped = true;
 	atomic_fetch_sub(&p->quota->running, 1);
 	count_add(COUNT_programs_running, -1);
@@ -301,6 +321,18 @@ static void on_exit_seen(uv_poll_t *poll, int status, int events)
 	case PROGRAM_KILLED: close_program(p); break;
 	case PROGRAM_CLOSING: break;
 	}
+}
+
+static void on_pidfd(uv_poll_t *poll, int status, int events)
+{
+	(void)status;
+	(void)events;
+	look_for_exit(poll->data);
+}
+
+static void on_look(uv_timer_t *looks)
+{
+	look_for_exit(looks->data);
 }
 
 void program_leave(struct program *p)
@@ -325,29 +357,27 @@ void program_kill(struct program *p)
 		terminate(p);
 }
 
-/* Puts the child under watch. On failure nobody could end or reap it later, so that is
- * done here: SIGKILL leaves nothing to wait for. */
-static bool watch(struct program *p, uv_loop_t *loop)
+/* Puts the child under watch. */
+static void watch(struct program *p, uv_loop_t *loop)
 {
-	p->pidfd = pidfd_open(p->pid, 0);
-	if (p->pidfd < 0 || uv_poll_init(loop, &p->poll, p->pidfd) < 0) {
-		int err = p->pidfd < 0 ? errno : ENOMEM;
-
-		kill(p->pid, SIGKILL);
-		while (waitpid(p->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-		if (p->pidfd >= 0)
-			close(p->pidfd);
-		errno = err;
-		return false;
-	}
 	p->loop = loop;
-	p->poll.data = p;
+	p->pidfd = pidfd_open(p->pid, 0);
+	if (p->pidfd < 0)
+		shortage_seen(errno, "watching a program");
+	if (p->pidfd >= 0 && uv_poll_init(loop, &p->end.poll, p->pidfd) < 0) {
+		close(p->pidfd);
+		p->pidfd = -1;
+	}
+	if (p->pidfd >= 0) {
+		uv_poll_start(&p->end.poll, UV_READABLE, on_pidfd);
+	} else {
+		uv_timer_init(loop, &p->end.looks);
+		uv_timer_start(&p->end.looks, on_look, LOOKS_MS, LOOKS_MS);
+	}
+	p->end.handle.data = p;
 	uv_timer_init(loop, &p->timer);
 	p->timer.data = p;
 	p->handles = 2;
-	uv_poll_start(&p->poll, UV_READABLE, on_exit_seen);
-	return true;
 }
 
 static void close_pair(int pair[2])
@@ -375,8 +405,9 @@ static bool run(struct program *p, uv_loop_t *loop, const struct program_job *jo
 	child = (struct child){ job, job->place->dir, job->in, out[1], err[1], exec[1],
 		getpid() };
 	p->pid = fork_child(&child);
-	if (p->pid < 0 || !watch(p, loop))
+	if (p->pid < 0)
 		goto failed;
+	watch(p, loop);
 	close(out[1]);
 	close(err[1]);
 	close(exec[1]);
@@ -404,6 +435,7 @@ enum program_started program_start(uv_loop_t *loop, const struct program_job *jo
 	}
 	if (atomic_fetch_add(&quota->running, 1) >= job->at_most) {
 		atomic_fetch_sub(&quota->running, 1);
+		count_one(COUNT_programs_refused);
 		return PROGRAM_TOO_MANY;
 	}
 	p = calloc(1, sizeof(*p));
@@ -412,6 +444,7 @@ enum program_started program_start(uv_loop_t *loop, const struct program_job *jo
 
 		free(p);
 		atomic_fetch_sub(&quota->running, 1);
+		count_one(COUNT_programs_unstarted);
 		errno = err;
 		return PROGRAM_NOT_FORKED;
 	}

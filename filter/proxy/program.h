@@ -79,7 +79,7 @@ struct program_pipes {
 enum program_started {
 	PROGRAM_STARTED,
 	PROGRAM_TOO_MANY,  /* at_most are running */
-	PROGRAM_NOT_FORKED /* errno */
+	PROGRAM_NOT_FORKED /* errno; nothing was executed */
 };
 
 /*

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/shortage.h"
 #include "config/units.h"
 
 /* Symbolic links are followed as long as they stay below root. */
@@ -47,6 +48,12 @@ static enum program_found from_errno(int err, const char **why)
 	case EACCES:
 		*why = "a directory that may not be searched";
 		return PROGRAM_FORBIDDEN;
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+		shortage_seen(err, "finding a program");
+		*why = "no descriptor or memory to find the program with";
+		return PROGRAM_FAILED;
 	case ENOSYS:
 	case EPERM: *why = "openat2 is not available here"; return PROGRAM_FAILED;
 	default: *why = "the root of the programs cannot be read"; return PROGRAM_FAILED;
@@ -106,6 +113,7 @@ static enum program_found walk(int root, struct view rel, struct buf *at, int *d
 		break;
 	}
 	if (here < 0) {
+		shortage_seen(errno, "the root of the programs");
 		*why = "no descriptor for the root of the programs";
 		return PROGRAM_FAILED;
 	}
@@ -337,6 +345,7 @@ enum program_found program_find(const struct backend *b, const struct request *r
 		goto out;
 	root = open(b->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0) {
+		shortage_seen(errno, "the root of the programs");
 		*why = "the root of the programs cannot be opened";
 		found = PROGRAM_FAILED;
 		goto out;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/shortage.h"
 
 #define ERRORS_MAX     16384 /* bytes of one request's error stream that are logged */
 #define ERROR_LINE_MAX 1024  /* a longer line is logged in pieces */
@@ -230,6 +231,8 @@ void relay_finish_errno(struct relay *r, enum relay_end how, const char *why, in
 {
 	char text[256];
 
+	if (how == RELAY_FAILED)
+		shortage_seen(err, why);
 	snprintf(text, sizeof(text), "%s: %s", why, strerror(err));
 	relay_finish(r, how, text);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/counters.h"
+#include "base/shortage.h"
 #include "proxy/idle.h"
 #include "proxy/relay_fastcgi.h"
 
@@ -61,10 +62,23 @@ enum attempt {
 	ATTEMPT_FAILED, /* nothing to do with the address; errno */
 };
 
+/* Without descriptors those go that are only kept for later. */
+static int make_socket(int family)
+{
+	const int how = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+	int fd = socket(family, how, 0);
+
+	if (fd < 0 && shortage_of(errno) == SHORTAGE_DESCRIPTORS) {
+		idle_close_all();
+		fd = socket(family, how, 0);
+	}
+	return fd;
+}
+
 static enum attempt attempt(struct relay_fastcgi *f, const struct net_addr *a)
 {
 	int one = 1, rc;
-	int fd = socket(a->ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = make_socket(a->ss.ss_family);
 
 	if (fd < 0)
 		return ATTEMPT_FAILED;
