@@ -32,9 +32,26 @@ int job_fail(const struct job *j, const char *fmt, ...)
 	return CTL_FAILED;
 }
 
+/* What would help, where SQLite does not say it. */
+static const char *remedy(int err)
+{
+	switch (err & 0xff) {
+	case SQLITE_FULL:
+	case SQLITE_IOERR: /* its -wal or -shm could not grow, mostly */
+		return "; nothing was changed: look for room on that disk";
+	case SQLITE_READONLY:
+	case SQLITE_CANTOPEN:
+		return "; the file, its folder, and -wal and -shm beside it must be "
+		       "writable";
+	case SQLITE_BUSY: return "; another program is writing: try again";
+	default: return "";
+	}
+}
+
 int job_fail_db(const struct job *j)
 {
-	return job_fail(j, "%s: %s", j->path, sqlite3_errmsg(j->db));
+	return job_fail(j, "%s: %s%s", j->path, sqlite3_errmsg(j->db),
+		remedy(sqlite3_extended_errcode(j->db)));
 }
 
 static int print_json(json_t *value)
