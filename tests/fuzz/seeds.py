@@ -236,7 +236,148 @@ def replies():
     yield "breaks-off", asked(1, numbers(1, 1, 4, 0)[:-4])
 
 
-DRIVERS = [records, request, answer, forwarded, path, match, said, rule, config, replies]
+# Steps of fuzz_front and fuzz_relay.
+def step(number, *rest):
+    return bytes([number]) + b"".join(x if isinstance(x, bytes) else bytes([x]) for x in rest)
+
+
+def given(kind, content=b"", rid=1, padding=0):
+    return step(0, kind, rid, len(content), padding, content)
+
+
+def front():
+    def run(*steps, plan=0):
+        return bytes([plan, 6]) + b"".join(steps)
+
+    def begun(role=1, keep=1, rid=1):
+        return given(BEGIN, struct.pack(">HB5x", role, keep), rid)
+    head, no_more = given(PARAMS, HEAD), given(PARAMS)
+    write, finish, abort = step(2, 3), step(3, 0), step(3, 1)
+    close, reset, stop = step(7, 0), step(7, 1), step(7, 2)
+    get = begun() + head + no_more + given(STDIN)
+    yield "get-kept-twice", run(get, write, finish, get, write, finish, close)
+    yield "get-not-kept", run(begun(keep=0), head, no_more, given(STDIN), write, finish)
+    yield "post", run(begun(), given(PARAMS, POST), no_more, given(STDIN, b"ab", padding=3),
+                      given(STDIN, b"c"), given(STDIN), write, finish, close)
+    yield "answered-early", run(begun(), given(PARAMS, POST), no_more, write, finish,
+                                given(STDIN, b"abc"), given(STDIN), step(6, 20))
+    yield "answered-early-bodiless", run(begun(), given(PARAMS, HEAD + pair("CONTENT_LENGTH", "0")),
+                                         no_more, write, finish, given(STDIN), get, finish)
+    yield "finished-in-head", run(get, get, plan=1)
+    yield "refused-by-owner", run(get, plan=2)
+    yield "aborted-by-peer", run(begun(), head, no_more, given(ABORT), close)
+    yield "aborted-by-owner", run(get, write, abort)
+    yield "broken-off-short", run(get, write, step(3, 2), close)
+    yield "second-id", run(begun(), head, begun(rid=2), given(PARAMS, rid=2), no_more, given(STDIN), finish)
+    yield "get-values", run(given(GET_VALUES, pair("FCGI_MAX_CONNS", "") + pair("FCGI_MPXS_CONNS", "")
+                                  + pair("X", ""), rid=0), get, finish)
+    yield "get-values-broken", run(given(GET_VALUES, b"\xff\xff", rid=0))
+    yield "unknown-management", run(given(77, b"x", rid=0), get, finish)
+    yield "unknown-role", run(begun(role=3), head, no_more, get, finish)
+    yield "unknown-role-not-kept", run(begun(role=9, keep=0), head)
+    yield "authorizer", run(begun(role=2), head, no_more, write, finish, close)
+    yield "head-too-large", run(begun(), given(PARAMS, b"x" * 200), given(PARAMS, b"x" * 200),
+                                given(PARAMS, b"x" * 200), write, finish, step(6, 30))
+    yield "pairs-broken", run(begun(), given(PARAMS, b"\xff\xff\xff\xffx"), no_more)
+    yield "params-twice", run(begun(), head, no_more, head)
+    yield "stdin-before-head", run(begun(), given(STDIN, b"x"))
+    yield "one-begins-in-another", run(begun(), head, begun())
+    yield "wrong-version", run(step(1, 2, b"\x02\x01"), close)
+    yield "slow-head", run(begun(), head, step(6, 11))
+    yield "slow-body", run(begun(), given(PARAMS, POST), no_more, step(6, 11))
+    yield "slow-reader", run(get, step(5, 1), step(2, 255), step(2, 255), step(2, 255), step(5, 200),
+                             step(6, 5), finish, step(6, 11))
+    yield "paused", run(begun(), given(PARAMS, POST), no_more, step(4, 0), given(STDIN, b"abc"),
+                        given(STDIN), step(6, 50), step(4, 1), finish, close)
+    yield "peer-leaves", run(get, write, close)
+    yield "peer-resets", run(get, write, reset)
+    yield "weir-ends", run(get, stop, write, finish)
+
+
+def relay():
+    def run(*steps, flags=0):
+        return bytes([flags, 6]) + b"".join(steps)
+
+    def out(text, **more):
+        return given(STDOUT, text.encode(), **more)
+    page = out("Content-Type: text/html\r\n\r\n<p>hello")
+    done = given(STDOUT) + given(END, bytes(8))
+    whole = out("Status: 200\r\nContent-Length: 5\r\n\r\nhello")
+    pause, resume, cancel, again = (step(7, n) for n in range(4))
+    close, reset, later = step(6, 0), step(6, 1), step(5, 11)
+    yield "page", run(page, out("more", padding=5), done)
+    yield "page-without-end", run(page, close)
+    yield "page-stdout-over", run(page, given(STDOUT), close)
+    yield "whole-by-length", run(whole, done)
+    yield "whole-then-silent", run(whole, step(5, 60))
+    yield "head", run(whole, done, flags=1)
+    yield "post", run(page, done, flags=2)
+    yield "post-slow-reader", run(step(4, 0), page, step(4, 1), done, flags=2)
+    yield "errors", run(given(STDERR, b"warning\nmore"), page, given(STDERR, b"\x01\x02\n"), done)
+    yield "chunked", run(out("Transfer-Encoding: chunked\r\n\r\n5\r\nhel"), out("lo\r\n0\r\n\r\n"), done)
+    yield "kept-and-again", run(page, done, again, page, done, again, close, flags=4)
+    yield "kept-closed-meanwhile", run(page, done, close, again, page, done, flags=4)
+    yield "kept-speaks-unasked", run(page, done, page, again, page, done, flags=4)
+    yield "overloaded", run(given(END, bytes([0, 0, 0, 0, 2, 0, 0, 0])), page, done)
+    yield "cannot-multiplex", run(page, done, again, given(END, bytes([0, 0, 0, 0, 1, 0, 0, 0])), flags=4)
+    yield "unknown-role", run(given(END, bytes([0, 0, 0, 0, 3, 0, 0, 0])))
+    yield "closed-without-a-word", run(close, close, page, done)
+    yield "reset", run(page, reset)
+    yield "connect-slow", run(step(3, 0), page, done, flags=8)
+    yield "connect-refused-late", run(step(3, 1), step(3, 1), flags=8)
+    yield "queue-full", run(close, step(2, 3), later, step(2, 0), later, flags=8)
+    yield "never-connects", run(later, later, flags=8)
+    yield "paused", run(page, pause, out("x"), resume, done)
+    yield "cancelled", run(page, cancel, again, page, done)
+    yield "wrong-id", run(given(STDOUT, b"x", rid=2))
+    yield "wrong-type", run(given(STDIN, b"x"))
+    yield "wrong-version", run(step(1, 1, b"\x02"))
+    yield "short-end", run(page, given(END, b"x"))
+    yield "slow-head", run(out("Status: 2"), later)
+    yield "slow-body", run(page, later, later)
+
+
+def redis():
+    def run(*steps, flags=0):
+        return bytes([flags, 6]) + b"".join(steps)
+
+    def lie(text):
+        return step(1, len(text), text)
+    serve, refuse_it = step(0, 1), step(0, 0)
+    greeted = serve * 3  # INFO, SCRIPT LOAD, the try
+    one, two = step(2, 0), step(2, 1)
+    close, reset, room = step(7, 0), step(7, 1), step(5, 0)
+    yield "asked-and-answered", run(greeted, one, serve, two, refuse_it)
+    yield "many-at-once", run(greeted, one * 5, serve * 5)
+    yield "asked-before-connected", run(one, two, greeted, serve, serve)
+    yield "password-and-database", run(serve, serve, greeted, one, serve, flags=3)
+    yield "wrong-password", run(step(0, 128 + 4), step(6, 60), flags=1)
+    yield "connect-slow", run(one, step(4, 16), greeted, serve, flags=4)
+    yield "connect-refused", run(step(4, 17), one, step(6, 60), step(4, 17), flags=4)
+    yield "never-connects", run(one, step(6, 30), step(6, 30), flags=4)
+    yield "two-servers", run(close, greeted, one, serve, flags=8)
+    yield "two-servers-down", run(step(4, 2), reset, step(6, 60), step(6, 60), step(4, 0), step(6, 60), greeted, flags=8)
+    yield "noscript", run(greeted, one, step(0, 128), serve, serve)
+    yield "noscript-twice", run(greeted, one, step(0, 128), step(0, 128), step(0, 128))
+    yield "loading", run(greeted, one, one, step(0, 129), step(6, 60), greeted, one, serve)
+    yield "bad-state", run(greeted, one, one, step(0, 133), serve)
+    yield "late", run(greeted, one, one, step(6, 6), serve, step(6, 60), greeted, one, serve)
+    yield "slow-answers", run(greeted, *[one + step(6, 3) + serve] * 12, step(6, 60), serve, one)
+    yield "cancelled", run(greeted, one, two, step(3, 0), serve, serve)
+    yield "closed-when-idle", run(greeted, step(6, 60), close, one, greeted, serve)
+    yield "closed-when-asked", run(greeted, one, close, step(6, 60), greeted)
+    yield "reset-when-asked", run(greeted, one, two, reset, one)
+    yield "takes-nothing", run(greeted, room, one, step(5, 1), step(5, 255), serve)
+    yield "unasked", run(greeted, lie(b"+OK\r\n"), one)
+    yield "two-for-one", run(greeted, one, serve + lie(b":1\r\n"), one)
+    yield "not-a-verdict", run(greeted, one, lie(b"*2\r\n:1\r\n:1\r\n"))
+    yield "garbage", run(greeted, one, lie(b"HTTP/1.1 400 Bad Request\r\n"))
+    yield "half-a-reply", run(greeted, one, lie(b"*6\r\n:1\r\n:1"), step(6, 10))
+    yield "breaker", run(*[reset + step(6, 60)] * 5, greeted, one, serve)
+
+
+DRIVERS = [records, request, answer, forwarded, path, match, said, rule, config, replies,
+           front, relay, redis]
 
 if __name__ == "__main__":
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
