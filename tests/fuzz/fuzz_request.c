@@ -39,6 +39,15 @@ static void read_records(struct view records, struct buf *pairs)
 	MUST(begun >= 2 && record_at_boundary(&r) && r.content_n == 0);
 }
 
+/* Also of several that would take each other's place the last alone goes. */
+static bool is_kept_back(const struct relay_job *job, size_t i)
+{
+	struct view name = job->request->params[i].name;
+
+	return relay_withholds(job, name) || request_is_replaced(job->request, i) ||
+		view_eq(name, VIEW("CONTENT_LENGTH"));
+}
+
 static void check_sent(const struct relay_job *job)
 {
 	struct buf records = { 0 }, pairs = { 0 };
@@ -65,11 +74,7 @@ static void check_sent(const struct relay_job *job)
 			MUST(view_eq(pair.value, extra[own++].value));
 			continue;
 		}
-		/* The next that is to be passed on. */
-		while (i < job->request->n_params &&
-			(relay_withholds(job, job->request->params[i].name) ||
-				view_eq(job->request->params[i].name,
-					VIEW("CONTENT_LENGTH"))))
+		while (i < job->request->n_params && is_kept_back(job, i))
 			i++;
 		MUST(i < job->request->n_params);
 		MUST(view_eq(job->request->params[i].name, pair.name));
