@@ -52,7 +52,8 @@ static struct {
 	uv_timer_t drain_timer;
 	const char *started_as;
 	int64_t started_us;
-	int64_t drain_until_us;
+	bool ending;            /* a signal has come that ends it */
+	int64_t drain_until_us; /* then; 0 once those still running are cut off */
 } process;
 
 /* -- starting ---------------------------------------------------------------------- */
@@ -216,6 +217,11 @@ static void reload_ended(uv_work_t *work, int status)
 {
 	(void)work;
 	process.reloading = false;
+	if (process.ending) { /* the workers may be gone */
+		config_unref(process.reloaded);
+		buf_release(&process.reload_messages);
+		return;
+	}
 	process.reload_failed = status < 0 || !process.reloaded;
 	log_messages(process.reload_failed ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE,
 		buf_view(&process.reload_messages));
@@ -250,7 +256,7 @@ static void reload_work(uv_work_t *work)
 static void start_reload(void)
 {
 	process.reload_again = process.reloading;
-	if (process.reloading || process.drain_until_us)
+	if (process.reloading || process.ending)
 		return;
 	process.reloading = uv_queue_work(&process.loop, &process.reload, reload_work,
 				    reload_ended) == 0;
@@ -304,9 +310,10 @@ static void hold_signals(int how)
  * wait for it. */
 static void on_signal(uv_signal_t *s, int number)
 {
-	bool again = process.drain_until_us != 0;
+	bool again = process.ending;
 
 	log_notice(again ? "stopping at once" : "stopping", LOG_INT("signal", number));
+	process.ending = true;
 	if (!again) {
 		/* A successor may want the path while this process drains. */
 		if (process.control_path)
@@ -406,7 +413,6 @@ static int serve(bool on_descriptor_0)
 	control_stop(process.control);
 	for (size_t i = 0; i < process.n_workers; i++)
 		worker_join(process.workers[i]);
-	process.n_workers = 0; /* a reload that is still under way finds none to tell */
 	uv_close((uv_handle_t *)&process.drain_timer, NULL);
 	uv_close((uv_handle_t *)&process.on_term, NULL);
 	uv_close((uv_handle_t *)&process.on_int, NULL);

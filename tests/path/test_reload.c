@@ -157,6 +157,27 @@ Test(reload, holds_up_no_end, .timeout = 60)
 	cr_assert_eq(process_exit(w->process, 20000), 0, "%s", process_log(w->process));
 }
 
+/* Its weir.ini is a pipe: opening that waits for weir, and weir for what comes. */
+Test(reload, is_dropped_when_weir_ends_meanwhile, .timeout = 60)
+{
+	struct weir *w = counting_to(2);
+	int fd;
+
+	cr_assert_eq(unlink(w->ini), 0);
+	cr_assert_eq(mkfifo(w->ini, 0600), 0);
+	process_signal(w->process, SIGHUP);
+	fd = open(w->ini, O_WRONLY | O_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	/* While it reads, it serves. */
+	cr_assert_eq(get(w), 200);
+	process_signal(w->process, SIGTERM);
+	cr_assert(WAIT_UNTIL(10000, !addr_answers(w->addr)));
+	cr_assert_eq(write(fd, "[log]\n", 6), 6);
+	close(fd);
+	cr_assert_eq(process_exit(w->process, 20000), 0, "%s", process_log(w->process));
+	cr_assert_null(strstr(process_log(w->process), RELOADED));
+}
+
 /* ---- What needs a restart ---- */
 
 static bool names(const char *log, const char *options)
