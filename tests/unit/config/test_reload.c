@@ -266,6 +266,7 @@ Test(reload, every_option_that_needs_a_restart_is_named)
 		{ "client.directory", "[client]\ndirectory = sqlite:/x.db\n" },
 		{ "client.directory_ttl", "[client]\ndirectory_ttl = 7s\n" },
 		{ "client.directory_miss_ttl", "[client]\ndirectory_miss_ttl = 7s\n" },
+		{ "client.directory_cache", "[client]\ndirectory_cache = 7\n" },
 	};
 	struct config *now, *fresh;
 
