@@ -378,6 +378,7 @@ bool load_file(struct load *l, const char *file, bool is_main)
 {
 	static const struct ini_events events = { on_section, on_value, on_odd };
 	struct buf text = { 0 };
+	enum file_look look;
 	int err;
 
 	if (!keep_file(l, file))
@@ -395,7 +396,12 @@ bool load_file(struct load *l, const char *file, bool is_main)
 		unreadable(l, err);
 		goto out;
 	}
-	l->config->looks[l->config->n_files - 1] = look_at(buf_view(&text));
+	look = look_at(buf_view(&text));
+	l->config->looks[l->config->n_files - 1] = look;
+	if (look == FILE_CUT)
+		mistake_notice(l->m, load_here(l, 0),
+			"the last line has no end; where it had one, a reload takes the "
+			"file for half written and refuses it");
 	ini_parse_view(buf_view(&text), l->file, &events, l, l->m);
 	end_section(l);
 	if (is_main && l->rules_line)

@@ -266,7 +266,8 @@ Test(load, what_works_and_may_not_be_meant_is_noticed)
 {
 	static const char *const files[][2] = { { "notices.ini", "notices.expected" },
 		{ "large-logs.ini", "large-logs.expected" },
-		{ "for-nobody.ini", "for-nobody.expected" } };
+		{ "for-nobody.ini", "for-nobody.expected" },
+		{ "no-newline.ini", "no-newline.expected" } };
 
 	enter(CONFIG_DATA "/good");
 	for (size_t i = 0; i < COUNT_OF(files); i++) {
