@@ -154,7 +154,7 @@ const struct option options[] = {
 	  RELOAD,
 	  "Answers that take longer are slow; 0 for half of timeout." },
 	{ "store", "breaker_pause", CONFIG(store.breaker_pause_ms), KIND(ms, 10, MINUTE),
-	  "500ms", RELOAD,
+	  "300ms", RELOAD,
 	  "From one probe to the next. One that is answered well puts Redis back in charge." },
 	{ "store", "prefix", CONFIG(store.prefix), KIND(name, 1, 64), "rate", RELOAD,
 	  "First part of every key in Redis." },

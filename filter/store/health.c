@@ -267,11 +267,12 @@ void health_probed(
 	struct health *h, const struct config *c, unsigned turn, int64_t took_us, bool good)
 {
 	const struct breaker_limits l = limits_of(c);
-	int64_t now_us = clock_mono_us();
+	int64_t now_us = clock_mono_us(), limit_us;
 	enum breaker_change change;
 
 	pthread_mutex_lock(&h->lock);
-	change = breaker_probed(&h->breaker, turn, good && took_us <= l.slow_us);
+	limit_us = h->opened_failures ? c->store.timeout_ms * US_PER_MS : l.slow_us;
+	change = breaker_probed(&h->breaker, turn, good && took_us <= limit_us);
 	follow(h, &l, change, now_us);
 	if (change == BREAKER_STAYS && h->breaker.state == BREAKER_OPEN)
 		tell_open(h, true, now_us);

@@ -22,7 +22,7 @@
 #include "store/health.h"
 #include "store/wire.h"
 
-#define LINK_RETRY_MS 500
+#define LINK_RETRY_MS 300
 #define LINK_LOOK_MS  100
 /* Connecting may take longer than an answer: nobody waits for it. */
 #define LINK_CONNECT_LEAST_MS 250

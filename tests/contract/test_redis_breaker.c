@@ -133,8 +133,8 @@ Test(breaker, when_it_fails_again_and_again_all_workers_stop_asking_and_one_prob
 		cr_assert(strstr(store_state(firm_store(&firm, i)), "5 failures in a row"));
 		cr_assert(strstr(store_state(firm_store(&firm, i)), "LOADING"));
 	}
-	/* From the first probe on a call is a probe. Four that each tried every half second
-	 * would have called eleven times in four probes. */
+	/* From the first probe on a call is a probe. Four that each tried by themselves would
+	 * have called twice as often. */
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_probes) == 1));
 	calls = fake_redis_count(f, "");
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_probes) == 5));
