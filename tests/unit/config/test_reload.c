@@ -133,6 +133,36 @@ Test(reload, what_looks_like_an_accident_is_not_taken)
 	}
 }
 
+/* A file that ends where a line does cannot be told from one that is whole; but what it
+ * no longer limits is named. */
+Test(reload, wherever_a_file_is_cut_no_limit_is_lost_in_silence)
+{
+	struct config *now = load_whole();
+	unsigned taken = 0;
+
+	for (size_t n = 0; n < strlen(a_text); n++) {
+		struct buf told = { 0 }, gone = { 0 };
+		struct config *fresh = NULL;
+		char text[256];
+
+		snprintf(text, sizeof(text), "%.*s", (int)n, a_text);
+		put(A, text);
+		if (config_load(MAIN, &fresh, &told) &&
+			config_may_replace(now, fresh, &told)) {
+			config_limits_gone(now, fresh, &gone);
+			cr_expect_eq(text[n - 1], '\n', "%s", text);
+			cr_expect_gt(gone.n, 0, "%s", text);
+			taken++;
+		}
+		config_unref(fresh);
+		buf_release(&told);
+		buf_release(&gone);
+	}
+	/* Behind the line with match, and behind the first rule. */
+	cr_expect_eq(taken, 2);
+	config_unref(now);
+}
+
 Test(reload, what_an_operator_does_is_taken)
 {
 	static const struct {

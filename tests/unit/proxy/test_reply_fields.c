@@ -6,10 +6,19 @@
 
 #include "fields.h"
 
+/* The fields of what s is about. */
+static void expect_fields(const struct scene *s, const char *want)
+{
+	struct buf head = { 0 };
+
+	reply_rate_limit_fields(&head, &s->c, &s->v);
+	check("fields", &head, want);
+	buf_release(&head);
+}
+
 Test(reply_fields, an_answer_that_passes_tells_what_is_left)
 {
 	struct scene s;
-	struct buf head = { 0 };
 	static char user[] = "user/sw60s", bucket[] = "global/tb60s", shadow[] = "ip/sw1s",
 		    none[] = "ip/sw2s", off[] = "ip/sw3s";
 
@@ -25,12 +34,10 @@ Test(reply_fields, an_answer_that_passes_tells_what_is_left)
 	s.rules[3].counting = COUNT_NONE;
 	add_tier(&s, off, 5, US_PER_S);
 	s.rules[4].mode = MODE_OFF;
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	check("fields", &head,
+	expect_fields(&s,
 		"RateLimit-Policy: \"user/sw60s\";q=5;w=60, "
 		"\"global/tb60s\";q=300;w=2;weir-burst=50\r\n"
 		"RateLimit: \"user/sw60s\";r=4;t=60, \"global/tb60s\";r=49;t=1\r\n");
-	buf_release(&head);
 }
 
 Test(reply_fields, no_fields_without_a_tier_to_tell_of)
@@ -95,35 +102,29 @@ Test(reply_fields, names_become_structured_field_strings)
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct scene s;
-		struct buf head = { 0 };
 		char want[128];
 
 		scene_init(&s, OUTCOME_PASS);
 		s.c.reply.rate_limit_fields = true;
 		admit(add_tier(&s, rows[i].label, 5, US_PER_S), 2, US_PER_S);
-		reply_rate_limit_fields(&head, &s.c, &s.v);
 		snprintf(want, sizeof(want),
 			"RateLimit-Policy: %s;q=5;w=1\r\nRateLimit: %s;r=2;t=1\r\n",
 			rows[i].want, rows[i].want);
-		check("fields", &head, want);
-		buf_release(&head);
+		expect_fields(&s, want);
 	}
 }
 
 Test(reply_fields, numbers_stay_within_what_a_structured_field_can_hold)
 {
 	struct scene s;
-	struct buf head = { 0 };
 	static char label[] = "x";
 
 	scene_init(&s, OUTCOME_PASS);
 	s.c.reply.rate_limit_fields = true;
 	admit(add_tier(&s, label, UINT64_MAX, INT64_MAX), UINT64_MAX, INT64_MAX);
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	check("fields", &head,
+	expect_fields(&s,
 		"RateLimit-Policy: \"x\";q=999999999999999;w=9223372036855\r\n"
 		"RateLimit: \"x\";r=999999999999999;t=9223372036855\r\n");
-	buf_release(&head);
 }
 
 Test(reply_fields, the_head_stays_below_its_limit_and_keeps_the_tier_that_refuses)
@@ -153,7 +154,6 @@ Test(reply_fields, the_head_stays_below_its_limit_and_keeps_the_tier_that_refuse
 Test(reply_fields, the_tier_that_matters_comes_first)
 {
 	struct scene s;
-	struct buf head = { 0 };
 	static char wide[] = "wide", tight[] = "tight", slow[] = "slow",
 		    short_wait[] = "short", long_wait[] = "long";
 
@@ -164,32 +164,27 @@ Test(reply_fields, the_tier_that_matters_comes_first)
 	admit(add_tier(&s, tight, 10, US_PER_S), 2, US_PER_S);
 	refuse(&s, add_tier(&s, long_wait, 20, 60 * US_PER_S), 7 * US_PER_S);
 	admit(add_tier(&s, slow, 10, 60 * US_PER_S), 2, 7 * US_PER_S);
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	check("fields", &head,
+	expect_fields(&s,
 		"RateLimit-Policy: \"long\";q=20;w=60, \"short\";q=10;w=60, "
 		"\"slow\";q=10;w=60, \"tight\";q=10;w=1, \"wide\";q=100;w=1\r\n"
 		"RateLimit: \"long\";r=0;t=7, \"short\";r=0;t=2, \"slow\";r=2;t=7, "
 		"\"tight\";r=2;t=1, \"wide\";r=90;t=1\r\n"
 		"X-RateLimit-Limit: 20\r\nX-RateLimit-Remaining: 0\r\n"
 		"X-RateLimit-Reset: 7\r\n");
-	buf_release(&head);
 }
 
 Test(reply_fields, in_a_refusal_no_time_is_later_than_retry_after)
 {
 	struct scene s;
-	struct buf head = { 0 };
 	static char minute[] = "minute", day[] = "day";
 
 	scene_init(&s, OUTCOME_REFUSED);
 	s.c.reply.rate_limit_fields = true;
 	refuse(&s, add_tier(&s, minute, 5, 60 * US_PER_S), 9 * US_PER_S + 1);
 	admit(add_tier(&s, day, 100, 86400 * US_PER_S), 50, 86400 * US_PER_S);
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	check("fields", &head,
+	expect_fields(&s,
 		"RateLimit-Policy: \"minute\";q=5;w=60, \"day\";q=100;w=86400\r\n"
 		"RateLimit: \"minute\";r=0;t=10, \"day\";r=50\r\n");
-	buf_release(&head);
 }
 
 Test(reply_fields, the_x_fields_are_those_of_the_tier_with_the_least_left)
@@ -216,7 +211,6 @@ Test(reply_fields, the_x_fields_are_those_of_the_tier_with_the_least_left)
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct scene s;
-		struct buf head = { 0 };
 
 		scene_init(&s, OUTCOME_PASS);
 		s.c.reply.x_rate_limit_fields = true;
@@ -227,16 +221,13 @@ Test(reply_fields, the_x_fields_are_those_of_the_tier_with_the_least_left)
 		s.rules[1].rate.burst = rows[i].burst;
 		add_tier(&s, shadow, 1, US_PER_S);
 		s.rules[2].mode = MODE_SHADOW;
-		reply_rate_limit_fields(&head, &s.c, &s.v);
-		check("fields", &head, rows[i].want);
-		buf_release(&head);
+		expect_fields(&s, rows[i].want);
 	}
 }
 
 Test(reply_fields, a_leaky_bucket_tells_how_long_its_queue_is)
 {
 	struct scene s;
-	struct buf head = { 0 };
 	static char name[] = "global/lb1s";
 
 	scene_init(&s, OUTCOME_PASS);
@@ -244,11 +235,9 @@ Test(reply_fields, a_leaky_bucket_tells_how_long_its_queue_is)
 	admit(add_tier(&s, name, 10, US_PER_S), 3, 700000);
 	s.rules[0].rate.algorithm = RATE_LEAKY_BUCKET;
 	s.rules[0].rate.burst = 4;
-	reply_rate_limit_fields(&head, &s.c, &s.v);
-	check("fields", &head,
+	expect_fields(&s,
 		"RateLimit-Policy: \"global/lb1s\";q=10;w=1;weir-burst=4\r\n"
 		"RateLimit: \"global/lb1s\";r=3;t=1\r\n");
-	buf_release(&head);
 }
 
 /* -- any verdict, any name --------------------------------------------------------- */
