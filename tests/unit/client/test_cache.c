@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
+#include "base/counters.h"
 #include "client/cache.h"
 
 #define S INT64_C(1000000)
@@ -70,8 +71,10 @@ Test(cache, never_grows_and_drops_the_one_asked_for_longest_ago)
 	for (unsigned i = 0; i < 6; i++)
 		put_hit(c, i, 0);
 	cr_expect_str_eq(get(c, 0, 1), "user0/plan0", "0 is used again");
+	cr_expect_eq(counter_sum(COUNT_directory_evictions), 0);
 	put_hit(c, 6, 1);
 	cr_expect_str_eq(get(c, 1, 1), "?", "1 had to go");
+	cr_expect_eq(counter_sum(COUNT_directory_evictions), 1);
 	cr_expect_str_eq(get(c, 0, 1), "user0/plan0");
 	for (unsigned i = 2; i <= 6; i++)
 		cr_expect_str_neq(get(c, i, 1), "?", "%u", i);

@@ -2,6 +2,7 @@
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -104,6 +105,8 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_str_eq(c->server.socket_group, "www-data");
 	cr_expect_eq(c->server.backlog, 100);
 	cr_expect_eq(c->server.workers, 4);
+	cr_expect_eq(c->server.max_connections, 300);
+	cr_expect_eq(c->server.max_requests, 250);
 	cr_expect_str_eq(c->server.backend->name, "legacy");
 	cr_expect_eq(c->server.mode, MODE_SHADOW);
 	cr_expect_eq(c->server.head_limit, 32768);
@@ -113,6 +116,7 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_eq(c->server.send_timeout_ms, 120000);
 	cr_expect_eq(c->server.spool_memory, 1 << 20);
 	cr_expect_str_eq(c->server.spool_dir, "/tmp");
+	cr_expect_eq(c->server.spool_limit, UINT64_C(2) << 30);
 	cr_expect_eq(c->server.drain_timeout_ms, 1000);
 	cr_expect_eq(c->server.stop_timeout_ms, 3600000);
 	cr_expect_str_eq(c->server.control, "unix:/run/weir/ctl.sock");
@@ -127,6 +131,7 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_eq(c->fallback.policy, ON_ERROR_CLOSED);
 	cr_expect_eq(c->fallback.instances, 3);
 	cr_expect_eq(c->fallback.rate.window_us, 10000000);
+	cr_expect_eq(c->client.directory_cache, 500);
 	cr_assert_eq(c->client.trusted_proxies.n, 4);
 	cr_expect_eq(c->client.trusted_proxies.list[3].bits, 24);
 	cr_expect_eq(c->client.ipv6_prefix, 56);
@@ -378,5 +383,37 @@ Test(load, a_snapshot_lives_as_long_as_somebody_holds_it)
 	config_unref(c);
 	config_unref(NULL);
 	cr_expect_null(config_ref(NULL));
+	buf_release(&told);
+}
+
+/* ---- What depends on the machine ---- */
+
+Test(load, automatic_limits_follow_the_descriptors_that_weir_may_have)
+{
+	static const struct {
+		rlim_t descriptors; /* each fewer than before: there is no way back */
+		uint64_t connections, requests;
+	} rows[] = {
+		{ 65536, 16384, 14746 },
+		{ 4096, 1344, 1210 },
+		{ 1024, 320, 288 },
+		{ 80, 16, 15 },
+	};
+	struct buf told = { 0 };
+
+	enter(CONFIG_DATA "/good");
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		const struct rlimit limit = { rows[i].descriptors, rows[i].descriptors };
+		struct config *c;
+
+		if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+			continue; /* there are fewer already */
+		c = load_good("empty.ini", &told);
+		cr_expect_eq(c->server.max_connections, rows[i].connections, "%lu",
+			(unsigned long)rows[i].descriptors);
+		cr_expect_eq(c->server.max_requests, rows[i].requests, "%lu",
+			(unsigned long)rows[i].descriptors);
+		config_unref(c);
+	}
 	buf_release(&told);
 }

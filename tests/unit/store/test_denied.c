@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
+#include "base/counters.h"
 #include "store/denied.h"
 #include "store/store.h"
 
@@ -207,6 +208,8 @@ Test(denied, a_flood_of_keys_drops_the_oldest_and_stays_bounded)
 	}
 	cr_assert_leq(denied_count(denied), DENIED_SHARDS * DENIED_SHARD_LIMIT);
 	cr_assert_geq(denied_count(denied), DENIED_SHARDS * DENIED_SHARD_LIMIT / 2);
+	cr_assert_eq(
+		counter_sum(COUNT_denied_evictions), (int64_t)(n - denied_count(denied)));
 	cr_assert_eq(ask(key, 1, NOW), DENIED_REFUSES);
 	cr_assert_eq(ask("rate:ip:{0}", 1, NOW), DENIED_UNKNOWN);
 }
