@@ -47,6 +47,10 @@ printf '%s\n' '[server]' 'backend = application' 'control =' '[store]' 'type = m
 	'[backend application]' "fastcgi = unix:\$dir/socket" >"\$dir/weir.ini"
 spawn-fcgi -n -s "\$dir/socket" -- "$work/tests/application" >/dev/null 3<&- &
 application=\$!
+until [ -S "\$dir/socket" ]; do
+	kill -0 \$application || exit 1
+	sleep 0.05
+done
 "$weir" -c "\$dir/weir.ini" 2>"\$dir/weir.log" <&3 3<&- &
 weir=\$!
 trap 'kill \$weir \$application' TERM INT
