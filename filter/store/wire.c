@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/shortage.h"
+
 /* What is said here about hiredis was read in the sources of its version 0.14.1
  * (async.c, net.c, read.c) at github.com/redis/hiredis. */
 
@@ -263,6 +265,9 @@ static redisAsyncContext *connect_to(
 		return NULL;
 	}
 	if (ac->err) {
+		/* Of a unix socket EAGAIN is a full listen queue. */
+		if (ac->err == REDIS_ERR_IO && errno != EAGAIN)
+			shortage_seen(errno, "a connection to Redis");
 		snprintf(why, WIRE_FAULT_MAX, "%s", ac->errstr);
 		redisAsyncFree(ac);
 		return NULL;

@@ -8,8 +8,10 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define NOTHING view_of(NULL, 0)
@@ -346,4 +348,65 @@ Test(shortage, a_program_too_many_is_told_so_and_started_when_there_is_room)
 	close(fd);
 	cr_assert(WAIT_UNTIL(10000, site_get(s, "/hello.sh") == 200));
 	buf_release(&b);
+}
+
+/* ---- Redis ---- */
+
+Test(shortage, without_a_descriptor_for_redis_the_policy_decides_until_there_is_one)
+{
+	const struct redis *redis = redis_start();
+	const char *dir = programs_dir();
+	struct weir *w = weir_start(&(struct weir_spec){ .server = "workers = 1\n",
+		.sections = text(
+			"[store]\nurl = %s\n[backend cgi]\ncgi = %s\n", redis->url, dir),
+		.endpoints = "[endpoint a]\nmatch = * /hello.sh\nbackend = cgi\n"
+			     "@RateLimit = type=ip count=1000 window=1h\n",
+		.env = faults_env() });
+	struct fcgi_request rq = { .uri = "/hello.sh", .script = text("%s/hello.sh", dir) };
+	struct site s = { .weir = w, .addr = w->addr };
+	int64_t by_redis;
+
+	cr_assert(WAIT_UNTIL(10000,
+		site_get(&s, rq.uri) == 200 && weir_counter(w, "decisions_redis") > 0));
+	faults_set(FAULT_SOCKET, EMFILE, -1);
+	redis_run(redis, "CLIENT KILL TYPE normal");
+	cr_assert(WAIT_UNTIL(10000,
+		site_get(&s, rq.uri) == 200 && weir_counter(w, "decisions_fallback") > 0));
+	cr_assert(WAIT_UNTIL(10000, weir_counter(w, "short_of_descriptors") > 0));
+	cr_assert_eq(site_get(&s, rq.uri), 200);
+	by_redis = weir_counter(w, "decisions_redis");
+	faults_set(FAULT_SOCKET, 0, 0);
+	cr_assert(WAIT_UNTIL(20000,
+		site_get(&s, rq.uri) == 200 &&
+			weir_counter(w, "decisions_redis") > by_redis));
+}
+
+/* ---- The limit of open files ---- */
+
+Test(shortage, weir_takes_the_descriptors_it_may_have_and_programs_get_what_it_was_given)
+{
+	struct rlimit limit;
+	const char *limits, *line, *program;
+	struct fcgi_answer a;
+	struct site *s;
+	unsigned long soft = 0, hard = 0;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = 123;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	s = site_start(&(struct site_spec){ .no_php = true,
+		.endpoints = "[endpoint limit]\nmatch = * /limit.sh\nbackend = cgi\n" });
+	program = text("%s/limit.sh", s->programs);
+	file_write(program, "#!/bin/sh\necho; ulimit -S -n; ulimit -H -n\n");
+	cr_assert_eq(chmod(program, 0755), 0);
+	limits = file_read(text("/proc/%d/limits", (int)s->weir->process->pid));
+	line = strstr(limits, "Max open files");
+	cr_assert_eq(sscanf(line, "Max open files %lu %lu", &soft, &hard), 2, "%s", limits);
+	cr_assert_eq(soft, limit.rlim_max);
+	cr_assert(fcgi_call(
+		s->addr, &(struct fcgi_request){ .uri = "/limit.sh" }, &a, 10000));
+	cr_assert_eq(answer_status(&a), 200);
+	cr_assert(view_starts(answer_body(&a), VIEW("123\n")), "%.*s",
+		VIEW_ARG(answer_body(&a)));
+	fcgi_answer_release(&a);
 }
