@@ -50,7 +50,7 @@ const struct backend *load_find_backend(
 
 /* A connection that is served has one descriptor, its backend another and its body perhaps
  * a third; programs, the directory and the rest take what is beside. The most keeps what
- * the requests cost in memory, some 20 kB each, within a few hundred megabytes. */
+ * requests cost in memory, some 8 kB each without their bodies, within reason. */
 #define DESCRIPTORS_EACH     3
 #define DESCRIPTORS_BESIDE   64
 #define CONNECTIONS_LEAST    16

@@ -47,7 +47,9 @@ Test(parked, requests_cost_little_and_delay_nobody, .timeout = 180)
 	need_open_files(3 * PARKED);
 	b = backend_start(slow_addr, &slow);
 	backend_start(quick_addr, &quick);
-	w = weir_start(&(struct weir_spec){ .server = "workers = 2\nbacklog = 4096\n",
+	w = weir_start(&(struct weir_spec){
+		.server = "workers = 2\nbacklog = 4096\n"
+			  "max_connections = 6000\nmax_requests = 6000\n",
 		.sections = text(
 			"[store]\ntype = memory\n"
 			"[backend slow]\nfastcgi = %s\n[backend quick]\nfastcgi = %s\n",

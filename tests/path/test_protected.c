@@ -369,3 +369,22 @@ Test(protected, a_file_that_may_not_grow_is_told_and_survived)
 	expect_stored(s, 4 * MIB);
 	cr_assert(process_running(s->weir->process));
 }
+
+/* nginx finds its kept connections closed now and then, and takes another. */
+Test(protected, kept_connections_that_make_room_cost_nginx_no_answer, .timeout = 60)
+{
+	struct site *s = small_site("max_connections = 2\n");
+	const struct web *web = nginx_keepalive_start(s->addr);
+	const char *url = text("%s/x", web->url);
+
+	for (int i = 0; i < 100; i++) {
+		struct http_answer a;
+
+		http_get(url, &a);
+		cr_assert_eq(a.status, 200, "%d: %ld", i, a.status);
+		http_release(&a);
+		for (int k = 0; k < 2; k++)
+			cr_assert_eq(site_get(s, "/x"), 200);
+	}
+	cr_assert(reaches(s, "connections_reclaimed", 1));
+}
