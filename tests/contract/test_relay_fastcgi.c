@@ -100,7 +100,9 @@ struct row {
 	struct step script[8];
 	enum relay_end how;
 	int status;
-	const char *body; /* NULL: any */
+	const char *body;  /* NULL: any */
+	const char *head;  /* lines of it, or NULL: any */
+	size_t head_least; /* bytes of it */
 };
 
 /* Plays one script to one request; set changes the run before it starts. */
@@ -116,6 +118,10 @@ static void check(const struct row *row, void (*set)(struct run *))
 		set(&r);
 	cr_log_info("%s", row->name);
 	run_expect(&r, row->how, row->status, row->body);
+	cr_assert_geq(r.head.n, row->head_least);
+	if (row->head)
+		cr_assert(memmem(r.head.p, r.head.n, row->head, strlen(row->head)), "%.*s",
+			(int)r.head.n, r.head.p);
 	fake_stop(&f);
 	fake_release(&f);
 	run_release(&r);
@@ -136,17 +142,17 @@ Test(relay_fastcgi, answers_are_put_together_however_records_cut_them)
 			{ { OUT_LINE,
 				  "Status: 404 Not Found\r\nX-A: 1\r\nX-B: 2\r\n\r\nbody" },
 				{ OUT_OVER }, { END } },
-			RELAY_WHOLE, 404, "body" },
+			RELAY_WHOLE, 404, "body", "X-A: 1\r\nX-B: 2\r\n" },
 		{ "one byte a record",
 			{ { OUT_EACH, "Status: 201 Created\r\nX-A: 1\r\n\r\nbody" },
 				{ OUT_OVER }, { END } },
-			RELAY_WHOLE, 201, "body" },
+			RELAY_WHOLE, 201, "body", "X-A: 1\r\n" },
 		{ "a big field in several records",
 			{ { OUT, "X-Big: " }, { OUT_BIG, NULL, 9000 },
 				{ OUT, "\r\n\r\nok" }, { OUT_OVER }, { END } },
-			RELAY_WHOLE, 200, "ok" },
+			RELAY_WHOLE, 200, "ok", "X-Big: ", 9000 },
 		{ "line feeds only", { { OUT, "Status: 200 OK\nX: 1\n\nok" }, { END } },
-			RELAY_WHOLE, 200, "ok" },
+			RELAY_WHOLE, 200, "ok", "X: 1\r\n" },
 		{ "empty body", { { OUT, HEAD }, { OUT_OVER }, { END } }, RELAY_WHOLE, 200,
 			"" },
 		{ "200 KB",

@@ -79,6 +79,7 @@ static void clone_and_push(const struct weir *w, struct web *const *webs, size_t
 	}
 	cr_assert(weir_counts(w, "backend_failures", 0, 5000));
 	cr_assert(weir_counts(w, "backend_truncated", 0, 5000));
+	cr_assert_eq(weir_counter(w, "programs_killed"), 0);
 }
 
 /* Without a Content-Length: git sends chunks above 1 MiB. The configuration says where

@@ -14,6 +14,7 @@
 #define EMPTY view_of(NULL, 0)
 
 enum {
+	END_REQUEST = 3,
 	PARAMS = 4,
 	STDIN = 5,
 	STDOUT = 6,
@@ -152,6 +153,89 @@ Test(answers, with_chunk_framing_reach_browsers_without_it, .timeout = 60)
 	}
 }
 
+/* What handlers have been seen to say, and what a client must see. */
+static const struct {
+	const char *what, *out; /* on STDOUT, before its end and END_REQUEST */
+	char protocol_status;
+	int status;
+	const char *body;         /* NULL: any */
+	const char *name, *value; /* of a field; NULL: any */
+} said[] = {
+	{ "nothing", "", 0, 502, NULL, NULL, NULL },
+	{ "no head", "hello\n", 0, 502, NULL, NULL, NULL },
+	{ "half a head", "Content-Type: text/plain\r\n", 0, 502, NULL, NULL, NULL },
+	{ "an empty line for a head", "\nhello", 0, 200, "hello", NULL, NULL },
+	{ "a place", "Location: /there\r\n\r\n", 0, 302, NULL, "Location", NULL },
+	{ "that it is overloaded", "", 2, 503, NULL, "Retry-After", "1" },
+	{ "a status line", "HTTP/1.1 201 Created\r\nX-A: 1\r\n\r\nmade", 0, 201, "made",
+		"X-A", "1" },
+	{ "chunks", "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", 0,
+		200, "hello", NULL, NULL },
+	{ "a file of the server's",
+		"X-Sendfile: /etc/passwd\r\nX-Accel-Redirect: /x\r\n\r\nok", 0, 200, "ok",
+		NULL, NULL },
+};
+
+/* Apache makes 200 of most of these, nginx and lighttpd each something else. */
+Test(answers, that_are_odd_are_shown_alike_by_each_web_server, .timeout = 90)
+{
+	static struct backend_script scripts[COUNT_OF(said)];
+	static struct view pieces[COUNT_OF(said)];
+	static struct buf bytes[COUNT_OF(said)];
+	struct buf sections = { 0 }, endpoints = { 0 };
+	struct web *webs[4];
+	struct weir *w;
+
+	buf_add_str(&sections, "[store]\ntype = memory\n");
+	for (size_t i = 0; i < COUNT_OF(said); i++) {
+		const char *addr = addr_unix(text("said%zu.sock", i));
+		const char end[8] = { [4] = said[i].protocol_status };
+
+		if (said[i].out[0])
+			fcgi_record(&bytes[i], STDOUT, 1, view_str(said[i].out), 0);
+		fcgi_record(&bytes[i], STDOUT, 1, EMPTY, 0);
+		fcgi_record(&bytes[i], END_REQUEST, 1, view_of(end, sizeof(end)), 0);
+		pieces[i] = buf_view(&bytes[i]);
+		scripts[i] = (struct backend_script){ .pieces = &pieces[i], .n_pieces = 1 };
+		backend_start(addr, &scripts[i]);
+		buf_addf(&sections, "[backend b%zu]\nfastcgi = %s\n", i, addr);
+		buf_addf(&endpoints, "[endpoint e%zu]\nmatch = * /%zu\nbackend = b%zu\n", i,
+			i, i);
+	}
+	w = weir_start(
+		&(struct weir_spec){ .sections = text("%.*s", (int)sections.n, sections.p),
+			.endpoints = text("%.*s", (int)endpoints.n, endpoints.p) });
+	webs[0] = lighttpd_start(w->addr);
+	webs[1] = nginx_start(w->addr);
+	webs[2] = apache_start(w->addr);
+	webs[3] = web_start(&(struct web_spec){
+		.conf = "apache/weir-proxypass.conf", .backend = w->addr });
+	for (size_t i = 0; i < COUNT_OF(said) * COUNT_OF(webs); i++) {
+		size_t row = i / COUNT_OF(webs), k = i % COUNT_OF(webs);
+		struct http_answer a;
+
+		http_get(text("%s/%zu", webs[k]->url, row), &a);
+		cr_expect_eq(a.status, said[row].status, "%s, server %zu: %ld, error %d",
+			said[row].what, k, a.status, a.error);
+		if (said[row].body)
+			cr_expect(view_eq(buf_view(&a.body), view_str(said[row].body)),
+				"%s, server %zu: %.*s", said[row].what, k, (int)a.body.n,
+				a.body.p);
+		if (said[row].name) {
+			const char *value = field_of(buf_view(&a.head), said[row].name);
+
+			cr_expect(value &&
+					(!said[row].value ||
+						strcmp(value, said[row].value) == 0),
+				"%s, server %zu: %s %s", said[row].what, k, said[row].name,
+				value);
+		}
+		http_release(&a);
+	}
+	buf_release(&sections);
+	buf_release(&endpoints);
+}
+
 /* 16 MiB, of which the client takes one. */
 Test(answers, nobody_wants_any_more_free_their_backend, .timeout = 60)
 {
@@ -219,6 +303,29 @@ Test(requests, with_a_line_break_in_the_path_are_refused, .timeout = 60)
 	cr_assert(weir_counts(s->weir, "backend_answers", 0, 5000));
 }
 
+/* Which web server stops it, and how, is its own affair. */
+Test(requests, with_70_kib_of_cookies_harm_nobody_behind_a_web_server, .timeout = 60)
+{
+	struct site *s = site_start(&(struct site_spec){ .no_php = true });
+	struct web *webs[] = { lighttpd_start(s->addr), nginx_start(s->addr),
+		apache_start(s->addr) };
+	const char *headers[] = { text("Cookie: %070000d", 1), NULL };
+
+	for (size_t i = 0; i < COUNT_OF(webs); i++) {
+		const char *url = text("%s/x", webs[i]->url);
+		struct http_answer a;
+
+		http_call(&(struct http_request){ .url = url, .headers = headers }, &a);
+		cr_expect(a.status >= 400 && a.status < 600, "server %zu: %ld, error %d", i,
+			a.status, a.error);
+		http_release(&a);
+		http_get(url, &a);
+		cr_expect_eq(a.status, 200, "server %zu: %ld", i, a.status);
+		http_release(&a);
+	}
+	cr_assert(process_running(s->weir->process));
+}
+
 /* ---- Uploads ---- */
 
 /* The refusal comes at once; what still comes is read for a while, and no longer. */
@@ -247,6 +354,34 @@ Test(uploads, of_a_gibibyte_are_refused_before_they_are_sent, .timeout = 60)
 	close(fd);
 	fcgi_answer_release(&a);
 	buf_release(&b);
+}
+
+/* In chunks: Apache then names no length, which php-fpm cannot do without. */
+Test(uploads, of_unknown_length_reach_php_whole_behind_each_web_server, .timeout = 60)
+{
+	static const char *const confs[] = { "apache/weir.conf",
+		"apache/weir-proxypass.conf", "nginx/weir-unbuffered.conf",
+		"lighttpd/weir.conf" };
+	struct site *s = site_start(&(struct site_spec){ 0 });
+
+	for (size_t i = 0; i < COUNT_OF(confs); i++) {
+		struct web *web = web_start(
+			&(struct web_spec){ .conf = confs[i], .backend = s->addr });
+		const char *n, *sha256;
+		struct http_answer a;
+
+		http_call(&(struct http_request){ .url = text("%s/hello.php", web->url),
+				  .pattern_bytes = 300000,
+				  .chunked = true },
+			&a);
+		cr_expect_eq(a.status, 200, "%s: %ld", confs[i], a.status);
+		n = line_of(buf_view(&a.body), "CONTENT_LENGTH");
+		sha256 = line_of(buf_view(&a.body), "body_sha256");
+		cr_expect_str_eq(n ? n : "", "300000", "%s", confs[i]);
+		cr_expect_str_eq(
+			sha256 ? sha256 : "", sha256_of_pattern(300000), "%s", confs[i]);
+		http_release(&a);
+	}
 }
 
 /* A backend that says 413 at once while the body is still being sent to it. */
@@ -394,6 +529,38 @@ Test(programs, that_may_be_executed_run_and_others_do_not)
 		cr_assert_eq(chmod(text("%s/echo", s->programs), rows[i].mode), 0);
 		cr_assert_eq(site_get(s, "/echo"), rows[i].status, "mode %o", rows[i].mode);
 	}
+}
+
+/* By whoever can write to weir's socket. */
+Test(programs, that_lie_outside_the_root_are_not_run)
+{
+	struct site *s = site_start(&(struct site_spec){ .no_php = true,
+		.endpoints = "[endpoint all]\nmatch = * /**\nbackend = cgi\n" });
+	const char *dir = s->programs;
+	const struct {
+		const char *script;
+		int status;
+	} rows[] = {
+		{ text("%s/../../../../../../bin/sh", dir), 403 },
+		{ text("%s/out", dir), 403 },
+		{ text("%s/up/bin/sh", dir), 403 },
+		{ text("proxy:fcgi://weir%s/../../../bin/sh", dir), 403 },
+		/* What is named by nothing below the root is what the path names. */
+		{ "/bin/sh", 404 },
+	};
+
+	cr_assert_eq(symlink("/bin/sh", text("%s/out", dir)), 0);
+	cr_assert_eq(symlink("/", text("%s/up", dir)), 0);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct fcgi_request rq = { .uri = "/none", .script = rows[i].script };
+		struct fcgi_answer a;
+
+		cr_assert(fcgi_call(s->addr, &rq, &a, 5000));
+		cr_expect_eq(answer_status(&a), rows[i].status, "%s: %d", rows[i].script,
+			answer_status(&a));
+		fcgi_answer_release(&a);
+	}
+	cr_assert_eq(weir_counter(s->weir, "programs_started"), 0);
 }
 
 struct crowd {
