@@ -1,12 +1,11 @@
 """The stage of backends.py: healthy backends, others that break, and one weir."""
 import os
-import signal
 import socket
 import struct
 import threading
 import time
 
-from stage import TOP, write
+from stage import TOP, kill, write
 
 CONNECT_S, SILENCE_S, TOTAL_S = 0.5, 1, 2  # as LIMITS below has them
 SLACK_S = 2  # what a busy machine may add to any of these
@@ -214,7 +213,7 @@ class Props:
     def kill_php_worker(self):
         """The oldest; the others serve on, and a new one takes its place."""
         for pid in sorted(self.fpm.children())[:1]:
-            os.kill(pid, signal.SIGKILL)
+            kill(pid)
 
     def set_manners(self, text):
         """In one piece, also for a program that reads them now."""
@@ -237,7 +236,7 @@ class Props:
 
     def end(self):
         for pid in self.left_behind():
-            os.kill(pid, signal.SIGKILL)
+            kill(pid)
 
 
 def start_weir(stage, props):

@@ -44,6 +44,14 @@ def wait_until(holds, seconds, every=0.005):
         time.sleep(every)
 
 
+def kill(pid):
+    """One that may be gone already."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def write(path, text, mode=0o644):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
@@ -111,8 +119,8 @@ class Process:
                     try:
                         with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
                             found[int(pid)] = stat.read().rpartition(") ")[2][0]
-                    except FileNotFoundError:
-                        pass
+                    except (FileNotFoundError, ProcessLookupError):
+                        pass  # gone meanwhile
         return found
 
 
