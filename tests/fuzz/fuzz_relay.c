@@ -146,7 +146,7 @@ static void do_owner(struct run *r, uint8_t what)
 
 /* -- the steps --------------------------------------------------------------------- */
 
-/* Gives bytes to the connection made last, in pieces of at most cut. */
+/* Gives bytes to the connection in use, in pieces of at most cut. */
 static void give(struct run *r, struct view bytes, size_t cut)
 {
 	struct sim_socket *s = sim_last();
@@ -325,7 +325,7 @@ static void run(struct run *r, struct view in, size_t cut)
 	while (in.n)
 		step(r, &in, cut);
 	/* One connection, read to its end. */
-	if (r->plain && s && s == sim_last() && !s->connecting && r->job.body == &body)
+	if (r->plain && s && s == sim_last() && !s->connecting)
 		do_owner(r, 1);
 	sim_settle();
 	if (r->plain && s && s == sim_last() && !s->connecting)

@@ -16,6 +16,7 @@ uv_loop_t sim_loop;
 int sim_connect_says;
 
 static struct sim_socket sockets[SIM_SOCKETS_MAX];
+static struct sim_socket *last;
 static size_t n_sockets;
 static int64_t now_us = INT64_C(1000000000);
 
@@ -40,7 +41,7 @@ struct sim_socket *sim_socket(int fd)
 
 struct sim_socket *sim_last(void)
 {
-	return n_sockets ? &sockets[n_sockets - 1] : NULL;
+	return last;
 }
 
 int sim_socket_new(void)
@@ -54,6 +55,7 @@ int sim_socket_new(void)
 	s->room = SIM_ROOM;
 	buf_reset(&s->out); /* its memory is kept: most of the time would go there */
 	s->first = s->n = 0;
+	last = s;
 	return FD_FIRST + (int)n_sockets++;
 }
 
@@ -117,6 +119,7 @@ static ssize_t put(struct sim_socket *s, const char *p, size_t n)
 		n = s->room;
 	if (s->room != SIM_ROOM)
 		s->room -= n;
+	last = s;
 	buf_add(&s->out, view_of(p, n));
 	return (ssize_t)n;
 }
@@ -637,6 +640,7 @@ void sim_pass(int64_t ms)
 void sim_end(void)
 {
 	MUST(n_handles == 0);
+	last = NULL;
 	while (n_sockets)
 		MUST(!sockets[--n_sockets].open);
 }

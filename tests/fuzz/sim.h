@@ -46,7 +46,7 @@ extern int sim_connect_says;
 int sim_socket_new(void);
 /* The socket of a descriptor of this file's. */
 struct sim_socket *sim_socket(int fd);
-/* The one that was made last, or NULL when there is none. */
+/* The one that was made or sent something last, or NULL when there is none. */
 struct sim_socket *sim_last(void);
 
 /* Bytes on their way to us, each piece read by itself. Borrowed until sim_end(). */
