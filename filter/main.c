@@ -77,7 +77,9 @@ static bool load(const char *file)
 	bool ok = config_load(file, &process.config, &messages);
 
 	if (messages.n)
-		complain(buf_str(&messages));
+		fwrite(messages.p, 1, messages.n, stderr);
+	if (!buf_ok(&messages))
+		complain("weir: out of memory; what was found is not shown to its end\n");
 	buf_release(&messages);
 	return ok;
 }

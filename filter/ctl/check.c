@@ -19,7 +19,11 @@ int command_check(struct ctl *ctl, int argc, char **argv)
 		return status;
 	if (!config_load(ctl->config, &c, &messages))
 		status = CTL_FAILED;
-	fwrite(messages.p ? messages.p : "", 1, messages.n, stderr);
+	if (messages.n)
+		fwrite(messages.p, 1, messages.n, stderr);
+	if (!buf_ok(&messages))
+		fputs("weirctl: out of memory; what was found is not shown to its end\n",
+			stderr);
 	buf_release(&messages);
 	if (status == CTL_OK) {
 		config_summary(c, &summary);
