@@ -219,11 +219,12 @@ enum step answer_send(struct exchange *x)
 	/* In one record: of a refusal in two Apache's mod_authnz_fcgi loses the body. */
 	if (!view_eq(request_param(&x->rq, "REQUEST_METHOD"), VIEW("HEAD")))
 		buf_add(&r->head, buf_view(&r->body));
-	if (!buf_ok(&r->head) || !buf_ok(&r->body)) {
-		front_abort(x->front, false);
-		return STEP_NEXT;
+	if (buf_ok(&r->head) && buf_ok(&r->body)) {
+		put(x, buf_view(&r->head));
+	} else {
+		x->status = 503;
+		put(x, VIEW(FRONT_NO_MEMORY));
 	}
-	put(x, buf_view(&r->head));
 	front_finish(x->front);
 	return STEP_NEXT;
 }

@@ -172,6 +172,7 @@ void cgi_front_start(struct cgi_front *cf, uv_loop_t *loop,
 	}
 	if (!request_index(&rq)) {
 		request_release(&rq);
+		cgi_write(&cf->front, VIEW(FRONT_NO_MEMORY));
 		uv_close((uv_handle_t *)&cf->pump, NULL);
 		return;
 	}
@@ -182,8 +183,10 @@ void cgi_front_start(struct cgi_front *cf, uv_loop_t *loop,
 	 * no answer of Redis would be heard. */
 	cf->user = &cf->front; /* until the owner says: not over yet */
 	user = events->head(owner, &cf->front, &rq, 0);
-	if (cf->user && !user)
-		end(cf);
-	else if (cf->user)
+	if (cf->user && !user) {
+		cgi_write(&cf->front, VIEW(FRONT_NO_MEMORY));
+		cgi_finish(&cf->front);
+	} else if (cf->user) {
 		cf->user = user;
+	}
 }

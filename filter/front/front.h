@@ -19,6 +19,13 @@
 
 struct front;
 
+/* The answer where there is no memory to make one: a constant, and without a length, so
+ * that it does for HEAD. */
+#define FRONT_NO_MEMORY                                                         \
+	"Status: 503 Service Unavailable\r\nContent-Type: application/json\r\n" \
+	"Cache-Control: no-store\r\nRetry-After: 1\r\n\r\n"                     \
+	"{\"code\":50300,\"message\":\"Out of memory\",\"retry_after\":1}"
+
 enum front_gone {
 	FRONT_PEER_LEFT, /* closed, reset, or asked to abort */
 	FRONT_PEER_SLOW, /* the body stopped coming, or the answer was not read, for too long */
