@@ -166,12 +166,12 @@ static void put_row(struct buf *out, const json_t *row, const struct column *col
 			widths[i] = width_of(buf_view(&cell));
 		if (!measure)
 			put_padded(out, buf_view(&cell), i + 1 < n ? widths[i] + 2 : 0);
+		out->failed = out->failed || !buf_ok(&cell);
 	}
 	while (!measure && out->n && out->p[out->n - 1] == ' ')
 		out->n--;
 	if (!measure)
 		buf_add_byte(out, '\n');
-	out->failed = out->failed || !buf_ok(&cell);
 	buf_release(&cell);
 }
 
@@ -193,6 +193,7 @@ static int print_table(json_t *rows, const struct column *columns, size_t n)
 int job_list(struct job *j, sqlite3_stmt *s, const struct column *columns, size_t n)
 {
 	json_t *rows = json_array();
+	bool ok = rows != NULL;
 	int step;
 
 	if (!s)
@@ -201,13 +202,19 @@ int job_list(struct job *j, sqlite3_stmt *s, const struct column *columns, size_
 		json_t *row = json_object();
 
 		for (size_t i = 0; i < n; i++)
-			json_object_set_new(
-				row, columns[i].key, read_cell(s, (int)i, columns[i].kind));
-		json_array_append_new(rows, row);
+			if (json_object_set_new(row, columns[i].key,
+				    read_cell(s, (int)i, columns[i].kind)) < 0)
+				ok = false;
+		if (json_array_append_new(rows, row) < 0)
+			ok = false;
 	}
 	sqlite3_finalize(s);
 	if (step != SQLITE_DONE) {
 		job_fail_db(j);
+		goto failed;
+	}
+	if (!ok) {
+		job_fail(j, "out of memory");
 		goto failed;
 	}
 	return j->ctl->json ? print_json(rows) : print_table(rows, columns, n);
@@ -221,25 +228,31 @@ failed:
 static sqlite3_stmt *prepare(struct job *j, const char *sql, const char *types, va_list ap)
 {
 	sqlite3_stmt *s = NULL;
+	int bound = SQLITE_OK;
 
 	if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) != SQLITE_OK) {
 		job_fail_db(j);
 		return NULL;
 	}
-	for (int i = 1; *types; types++, i++) {
+	for (int i = 1; *types && bound == SQLITE_OK; types++, i++) {
 		struct view v;
 
 		switch (*types) {
 		case 's':
-			sqlite3_bind_text(
+			bound = sqlite3_bind_text(
 				s, i, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
 			break;
-		case 'i': sqlite3_bind_int64(s, i, va_arg(ap, int64_t)); break;
+		case 'i': bound = sqlite3_bind_int64(s, i, va_arg(ap, int64_t)); break;
 		case 'b':
 			v = va_arg(ap, struct view);
-			sqlite3_bind_blob64(s, i, v.p, v.n, SQLITE_TRANSIENT);
+			bound = sqlite3_bind_blob64(s, i, v.p, v.n, SQLITE_TRANSIENT);
 			break;
 		}
+	}
+	if (bound != SQLITE_OK) {
+		job_fail_db(j);
+		sqlite3_finalize(s);
+		return NULL;
 	}
 	return s;
 }
@@ -288,6 +301,13 @@ int job_exists(struct job *j, const char *sql, const char *name)
 
 /* -- opening ----------------------------------------------------------------------- */
 
+static void job_keep_path(struct job *j, const char *path)
+{
+	j->path = strdup(path);
+	if (!j->path)
+		job_fail(j, "out of memory");
+}
+
 bool job_find_path(struct job *j, const char *given)
 {
 	struct buf messages = { 0 };
@@ -296,7 +316,7 @@ bool job_find_path(struct job *j, const char *given)
 	if (!given)
 		given = j->db_path;
 	if (given) {
-		j->path = strdup(given);
+		job_keep_path(j, given);
 	} else if (!config_load(j->ctl->config, &c, &messages)) {
 		job_fail(j,
 			"where the directory is cannot be read from %s (weirctl check says "
@@ -309,7 +329,7 @@ bool job_find_path(struct job *j, const char *given)
 			"to [client], or name it with --db FILE",
 			j->ctl->config);
 	} else {
-		j->path = strdup(c->client.directory);
+		job_keep_path(j, c->client.directory);
 	}
 	config_unref(c);
 	buf_release(&messages);
