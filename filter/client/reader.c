@@ -234,20 +234,27 @@ enum directory_result reader_look(
 {
 	sqlite3_stmt *s = by == DIRECTORY_BY_TOKEN ? r->by_token : r->by_user;
 	enum directory_result result = DIRECTORY_FAILED;
+	int bound;
 
 	if (!s)
 		return DIRECTORY_UNKNOWN;
 	if (by == DIRECTORY_BY_TOKEN)
-		sqlite3_bind_blob64(s, 1, key.p, key.n, SQLITE_STATIC);
+		bound = sqlite3_bind_blob64(s, 1, key.p, key.n, SQLITE_STATIC);
 	else
-		sqlite3_bind_text64(s, 1, key.p, key.n, SQLITE_STATIC, SQLITE_UTF8);
+		bound = sqlite3_bind_text64(s, 1, key.p, key.n, SQLITE_STATIC, SQLITE_UTF8);
+	if (bound != SQLITE_OK)
+		goto out;
 	switch (sqlite3_step(s)) {
 	case SQLITE_ROW:
 		result = take_row(r, s, by, key, out) ? DIRECTORY_FOUND : DIRECTORY_UNKNOWN;
+		/* A column that found no memory reads like one that is empty. */
+		if (sqlite3_errcode(r->db) == SQLITE_NOMEM)
+			result = DIRECTORY_FAILED;
 		break;
 	case SQLITE_DONE: result = DIRECTORY_UNKNOWN; break;
 	default: break;
 	}
+out:
 	sqlite3_reset(s);
 	sqlite3_clear_bindings(s);
 	return result;
