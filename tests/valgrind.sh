@@ -1,0 +1,60 @@
+#!/bin/sh
+# Path and regress tests with weir under valgrind: what it reports is a failure, whatever
+# the test itself says.
+#
+#	tests/valgrind.sh [TEST...]      names as "meson test" knows them
+#
+# Tests start weir by the name in WEIR: it is set to a script that puts valgrind in front,
+# also where a web server starts weir. Programs that weir starts run as they are.
+# WEIR_VALGRIND_BUILD is where it is built (build-valgrind), without sanitizers.
+#
+# Left out unless named: what measures weir's memory or processor time, which would be
+# valgrind's, and what needs more descriptors than it leaves.
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+build=${WEIR_VALGRIND_BUILD:-$top/build-valgrind}
+left_out='backpressure parked soak'
+
+[ -f "$build/build.ninja" ] || meson setup "$build" "$top" >/dev/null
+ninja -C "$build"
+if [ $# -eq 0 ]; then
+	for name in $(meson test -C "$build" --no-rebuild --list --suite path --suite regress |
+		sed 's/.* //'); do
+		case " $left_out check " in
+		*" $name "*) ;;
+		*) set -- "$@" "$name" ;;
+		esac
+	done
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+mkdir "$work/reports"
+
+cat >"$work/weir" <<END
+#!/bin/sh
+exec valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite,indirect \\
+	--show-leak-kinds=definite,indirect --num-callers=20 --child-silent-after-fork=yes \\
+	--suppressions="$top/tests/valgrind.supp" --log-file="$work/reports/at.%p" \\
+	"$build/filter/weir" "\$@"
+END
+cat >"$work/wrap" <<END
+#!/bin/sh
+[ -z "\${WEIR:-}" ] || WEIR=$work/weir
+export WEIR
+exec "\$@"
+END
+chmod 755 "$work" "$work/weir" "$work/wrap"
+chmod 1777 "$work/reports"
+
+status=0
+meson test -C "$build" --no-rebuild --print-errorlogs --num-processes 1 \
+	--timeout-multiplier 10 --wrapper "$work/wrap" "$@" || status=1
+find "$work/reports" -type f -size 0 | wc -l | sed 's/$/ runs of weir without a report/'
+if [ -n "$(find "$work/reports" -type f -size +0)" ]; then
+	find "$work/reports" -type f -size +0 -exec cat {} +
+	status=1
+fi
+exit "$status"
