@@ -62,7 +62,7 @@ enum breaker_change breaker_failed(
 /* An answer came and was good: failures are no longer in a row. */
 enum breaker_change breaker_answered(
 	struct breaker *b, const struct breaker_limits *l, int64_t took_us, int64_t now_us);
-/* n answers did not come in time. */
+/* n answers were slow and did not come at all. */
 enum breaker_change breaker_missed(
 	struct breaker *b, const struct breaker_limits *l, uint64_t n, int64_t now_us);
 

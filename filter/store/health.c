@@ -65,13 +65,21 @@ void health_why(struct health *h, char *out, size_t cap)
 	pthread_mutex_unlock(&h->lock);
 }
 
+int64_t health_slow_us(const struct config *c)
+{
+	const int64_t timeout_us = c->store.timeout_ms * US_PER_MS;
+	const int64_t slow_us = c->store.breaker_slow_ms * US_PER_MS;
+
+	if (slow_us == 0)
+		return timeout_us / 2;
+	return slow_us < timeout_us ? slow_us : timeout_us;
+}
+
 static struct breaker_limits limits_of(const struct config *c)
 {
-	int64_t slow_us = c->store.breaker_slow_ms * US_PER_MS;
-
 	return (struct breaker_limits){
 		.failures = c->store.breaker_failures,
-		.slow_us = slow_us ? slow_us : c->store.timeout_ms * US_PER_MS / 2,
+		.slow_us = health_slow_us(c),
 		.pause_us = c->store.breaker_pause_ms * US_PER_MS,
 	};
 }

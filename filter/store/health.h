@@ -33,9 +33,11 @@ bool health_asks(const struct health *h);
 /* Why not, as a sentence into out; nothing when it is asked. */
 void health_why(struct health *h, char *out, size_t cap);
 
+/* An answer that takes longer is slow; one that takes the time-out in any case. */
+int64_t health_slow_us(const struct config *c);
 /* An answer came, so long after the question. */
 void health_answered(struct health *h, const struct config *c, int64_t took_us);
-/* n answers did not come in time. */
+/* n answers were slow and did not come at all. */
 void health_missed(struct health *h, const struct config *c, uint64_t n);
 /* An attempt or a connection has failed; where is what Redis is called in the log. *down is the
  * connection's own mark that it has failed since it was last up, false at first. */

@@ -273,17 +273,18 @@ static void expire_waiting(struct redis *r, int64_t now_us)
 static void expire_sent(struct redis *r, int64_t now_us)
 {
 	char why[WIRE_FAULT_MAX];
-	uint64_t n;
 
 	if (deadline_us(r, &r->sent) > now_us || !link_is_ready(r->link))
 		return;
 	/* Timers run before sockets: when it was the loop that was late, the answers
 	 * are there. */
 	link_read(r->link);
-	n = asks_until(&r->sent, now_us - timeout_us(r));
-	if (n == 0)
+	if (asks_until(&r->sent, now_us - timeout_us(r)) == 0)
 		return;
-	health_missed(r->health, r->config, n);
+	/* The younger ones are lost as well, but how long they would have taken is not
+	 * known. */
+	health_missed(r->health, r->config,
+		asks_until(&r->sent, now_us - health_slow_us(r->config)));
 	snprintf(why, sizeof(why), "no answer within %lld ms",
 		(long long)r->config->store.timeout_ms);
 	link_fail(r->link, why);

@@ -282,9 +282,9 @@ Test(breaker, of_one_that_falls_silent_each_worker_loses_what_was_under_way_and_
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, firm.a.answered == COUNT_OF(q)));
 	for (unsigned i = 0; i < COUNT_OF(q); i++)
 		cr_assert_eq(q[i].take.by, DECIDED_BY_FALLBACK);
-	/* More than half of at least twenty: at the first worker's time-out. */
-	cr_assert(is_open());
-	cr_assert_eq(counter_sum(COUNT_store_breaker_slowed), 1);
+	/* More than half of at least twenty; on a busy machine they may come so far apart
+	 * that failures are faster. */
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
 	for (unsigned i = 0; i < WORKERS; i++) {
 		question_init(&one, &firm.a, "rate:test:a", 1000000);
 		store_take(firm_store(&firm, i), &one.take);
