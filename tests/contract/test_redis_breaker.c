@@ -193,6 +193,42 @@ Test(breaker, slow_answers_open_it_for_everybody_and_a_fast_one_to_a_probe_close
 	fake_redis_stop(f);
 }
 
+Test(breaker, a_late_answer_to_a_probe_reaches_no_question)
+{
+	const struct fake_rule rules[] = {
+		{ "EVALSHA", 1, 40, .before_ms = 10, .bytes = COUNTED("5") },
+		{ "PROBE", WORKERS + 1, WORKERS + 1, .before_ms = 2000,
+			.bytes = COUNTED("99") },
+		{ 0 },
+	};
+	struct fake_redis *f = start_fake(rules);
+	struct question q[40];
+	struct firm firm;
+
+	firm_init(&firm, test_path("fake"));
+	firm.a.config->store.timeout_ms = 1000;
+	firm.a.config->store.breaker_slow_ms = 5;
+	firm_start(&firm);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_connects) == 4));
+	for (unsigned i = 0; i < COUNT_OF(q); i++) {
+		question_init(&q[i], &firm.a, "rate:test:a", 1000000);
+		store_take(firm_store(&firm, i % WORKERS), &q[i].take);
+	}
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
+	/* Then answers may take longer again. */
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, firm.a.answered == COUNT_OF(q)));
+	firm.a.config->store.breaker_slow_ms = 1000;
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_failures) >= 1));
+	cr_assert_eq(occurrences("no answer to a probe in time"), 1);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, !is_open()));
+	for (unsigned i = 0; i < 100; i++) {
+		ask_one(&firm.a, "rate:test:a", 1000000);
+		cr_assert_neq(firm.a.remaining, 99);
+	}
+	firm_stop(&firm);
+	fake_redis_stop(f);
+}
+
 Test(breaker, whoever_leaves_while_it_probes_leaves_the_turn_to_another)
 {
 	const struct fake_rule rules[] = { { "INFO", 1, 0 }, { 0 } };
