@@ -46,10 +46,8 @@ if [ $# -eq 0 ]; then
 	done
 fi
 
-# Memory that a Redis can make hiredis ask for without bound is refused, as if it were
-# out. The rest is for speed: inputs are small, and so is what is freed and watched.
-asan=allocator_may_return_null=1:max_allocation_size_mb=64:quarantine_size_mb=4
-asan=$asan:malloc_context_size=6:max_malloc_fill_size=0
+# For speed: inputs are small, and so is what is freed and watched.
+asan=quarantine_size_mb=4:malloc_context_size=6:max_malloc_fill_size=0
 export ASAN_OPTIONS="$asan:allocator_release_to_os_interval_ms=-1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 
@@ -73,7 +71,7 @@ for name in "$@"; do
 	status=0
 	# shellcheck disable=SC2086 # no dictionary, no argument
 	"$driver" -max_total_time="$seconds" -runs="${WEIR_FUZZ_RUNS:--1}" -timeout=5 \
-		-rss_limit_mb=2048 -malloc_limit_mb=0 -max_len=4096 -print_final_stats=1 \
+		-rss_limit_mb=2048 -malloc_limit_mb=256 -max_len=4096 -print_final_stats=1 \
 		-artifact_prefix="$findings/$name-" $dict "$build/corpus/$name" "$seeds" \
 		>"$log" 2>&1 || status=$?
 	n=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
