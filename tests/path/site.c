@@ -92,6 +92,12 @@ void file_replace(const char *path, const char *content)
 		fail("%s: %s", path, strerror(errno));
 }
 
+void expect_clean_end(const struct weir *w)
+{
+	process_signal(w->process, SIGTERM);
+	cr_assert_eq(process_exit(w->process, 30000), 0, "%s", process_log(w->process));
+}
+
 void expect_busy(const struct fcgi_answer *a, const char *reason, const char *case_name)
 {
 	json_t *body;

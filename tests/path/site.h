@@ -49,6 +49,8 @@ void file_replace(const char *path, const char *content);
 #define RELOADED     "configuration reloaded"
 #define RELOAD_FAILS "the old one stays in force"
 
+/* Ends weir, which must say that all went well: under a sanitizer, that nothing leaked. */
+void expect_clean_end(const struct weir *w);
 /* It is a 503 of weir's own with that reason and Retry-After; case names it in messages. */
 void expect_busy(const struct fcgi_answer *a, const char *reason, const char *case_name);
 

@@ -193,6 +193,7 @@ Test(protected, a_connection_kept_idle_makes_room_for_another_and_a_busy_one_doe
 	close(kept[0]);
 	close(kept[1]);
 	close(waits);
+	expect_clean_end(s->weir);
 }
 
 static uint64_t value_of(const struct site *s, const char *name)
@@ -284,6 +285,7 @@ Test(protected, bodies_that_do_not_fit_together_wait_for_those_that_are_there)
 	close(fd);
 	cr_assert(counts(s, "spool_bytes", 0));
 	expect_stored(s, 500 * KIB);
+	expect_clean_end(s->weir);
 	buf_release(&whole);
 }
 
@@ -352,6 +354,7 @@ Test(protected, a_full_disk_under_the_spool_is_told_and_survived)
 			strerror(errno));
 	s = small_site(text("spool_dir = %s\n", dir));
 	expect_full_disk_is_survived(s, "No space left on device");
+	expect_clean_end(s->weir);
 }
 
 /* Of a process whose files may not grow the first byte too many is a signal, and that ends
@@ -367,7 +370,7 @@ Test(protected, a_file_that_may_not_grow_is_told_and_survived)
 	expect_full_disk_is_survived(s, "File too large");
 	cr_assert_eq(prlimit(pid, RLIMIT_FSIZE, &large, NULL), 0);
 	expect_stored(s, 4 * MIB);
-	cr_assert(process_running(s->weir->process));
+	expect_clean_end(s->weir);
 }
 
 /* nginx finds its kept connections closed now and then, and takes another. */

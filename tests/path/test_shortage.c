@@ -204,6 +204,7 @@ Test(shortage, without_descriptors_requests_are_told_so_and_all_come_back, .time
 	cr_assert(process_logs(p, "out of file descriptors", 1000));
 	await_files(p, before);
 	cr_assert(WAIT_UNTIL(5000, process_children(p) == 0));
+	expect_clean_end(s->weir);
 }
 
 /* ---- One call after the other ---- */
@@ -268,6 +269,7 @@ Test(shortage, each_call_that_fails_is_told_counted_and_forgotten, .timeout = 12
 	}
 	await_files(s->weir->process, before);
 	cr_assert(WAIT_UNTIL(5000, process_children(s->weir->process) == 0));
+	expect_clean_end(s->weir);
 }
 
 /* It has begun: ending it for want of a descriptor to watch it by would do its work twice
@@ -303,6 +305,7 @@ Test(shortage, a_program_that_was_started_runs_to_its_end_without_a_pidfd)
 	close(fd);
 	cr_assert(WAIT_UNTIL(10000, weir_counter(s->weir, "programs_running") == 0));
 	cr_assert(WAIT_UNTIL(5000, process_children(s->weir->process) == 0));
+	expect_clean_end(s->weir);
 	buf_release(&b);
 }
 
