@@ -64,7 +64,6 @@ bool fastcgi_prepare(struct relay_fastcgi *f)
 	f->sending = true;
 	f->reader = (struct record_reader){ 0 };
 	f->stdout_over = false;
-	f->not_well = false;
 	f->keepable = false;
 	f->end_n = 0;
 	return true;

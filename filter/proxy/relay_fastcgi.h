@@ -33,7 +33,7 @@ struct relay_fastcgi {
 	uint64_t tried;          /* in this round */
 	uint64_t spent;          /* not to be asked again for this request */
 	uint64_t blamed;         /* whose failure is counted */
-	bool not_well;           /* this attempt shows nothing good of its address */
+	bool not_well;           /* the address in use has shown nothing good this time */
 	bool repeatable;         /* it may go out on more than one */
 	bool fresh;              /* no kept connection any more */
 	bool queue_full;         /* one of this round's listen queues was */

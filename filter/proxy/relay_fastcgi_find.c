@@ -164,6 +164,7 @@ static bool one_round(struct relay_fastcgi *f)
 		if (f->at < 0)
 			return false;
 		f->tried |= fastcgi_bit(f->at);
+		f->not_well = false;
 		if (take_kept(f))
 			return true;
 		give_one_up(f);

@@ -317,6 +317,50 @@ Test(relay_retry, an_address_that_breaks_off_in_its_answers_is_left_out)
 	cr_expect(strstr(logged(), "why=\"it broke off in its answer\""));
 }
 
+static void break_two_of_three(struct fake *f, int fd)
+{
+	static int n;
+
+	if (n++ % 3 < 2)
+		close_in_the_body(f, fd);
+	else
+		answer_ok(f, fd);
+}
+
+/* Whatever another address did to the same request before. */
+Test(relay_retry, one_whole_answer_forgives_an_address)
+{
+	struct fake good = { .serve = answer_ok }, other = { .serve = break_two_of_three };
+	struct fake gone = { .serve = answer_ok };
+	struct fake *all[] = { &gone, &good, &other };
+	struct run runs[24];
+	char words[128];
+
+	logged();
+	fake_start(&gone, 16);
+	fake_start(&good, 16);
+	fake_start(&other, 16);
+	for (size_t i = 0; i < COUNT_OF(runs); i++) {
+		runs[i] = request("forgiven", "GET", all, 3);
+		runs[i].backend.max_fails = 3;
+		/* Whether it is back is tried with nearly each request. */
+		runs[i].backend.fail_timeout_ms = 1;
+	}
+	snprintf(words, sizeof(words),
+		"left out for a while\" backend=forgiven address=unix:%s", other.path);
+	fake_stop(&gone);
+	run_in_turn(runs, COUNT_OF(runs));
+	for (size_t i = 0; i < COUNT_OF(runs); i++)
+		run_release(&runs[i]);
+	cr_expect_null(strstr(logged(), words));
+	fake_stop(&good);
+	fake_stop(&other);
+	cr_expect_geq(other.served, 6);
+	fake_release(&gone);
+	fake_release(&good);
+	fake_release(&other);
+}
+
 static void client_leaves(struct run *r)
 {
 	r->cancel_in_body = true;
