@@ -93,13 +93,15 @@ static void finish_backend(struct load *l)
 		l->m->no_memory = true;
 	check_backend(l);
 	list = realloc(c->backends, (c->n_backends + 1) * sizeof(*list));
-	if (!list) {
+	if (list) {
+		c->backends = list;
+		l->backend.index = c->n_backends;
+		list[c->n_backends++] = l->backend;
+	} else {
 		l->m->no_memory = true;
-		return;
+		options_release(IN_BACKEND, &l->backend);
+		free(l->backend.name);
 	}
-	c->backends = list;
-	l->backend.index = c->n_backends;
-	list[c->n_backends++] = l->backend;
 	l->backend = (struct backend){ 0 };
 }
 
