@@ -1,6 +1,7 @@
 #!/bin/sh
-# Install, build and run every test, then again under AddressSanitizer and UBSan. Ends
-# with a line "N passed, N failed".
+# Install, build and run every test, then again under AddressSanitizer and UBSan, and in
+# part under ThreadSanitizer; the fuzz drivers run for a few seconds. Ends with a line
+# "N passed, N failed".
 #
 #	contrib/test.sh [--quick]      --quick leaves the sanitizers and fuzz drivers out
 set -eu
@@ -74,6 +75,8 @@ if [ -z "$quick" ]; then
 	export LSAN_OPTIONS="suppressions=$top/tests/lsan.supp:print_suppressions=0"
 	export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 	suite "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false
+	check "where threads meet, under ThreadSanitizer" \
+		env WEIR_TSAN_BUILD="$build-tsan" "$top/tests/tsan.sh" --short
 	check "fuzz drivers, a few seconds each" \
 		env WEIR_FUZZ_BUILD="$build-fuzz" "$top/tests/fuzz/run.sh" 6
 fi
