@@ -1,8 +1,11 @@
 #include "site.h"
 
+#include <criterion/logging.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -90,6 +93,26 @@ void file_replace(const char *path, const char *content)
 	file_write(fresh, content);
 	if (rename(fresh, path) < 0)
 		fail("%s: %s", path, strerror(errno));
+}
+
+const char *small_disk(const char *name)
+{
+	const char *dir = test_path(name);
+
+	if (mkdir(dir, 0755) < 0)
+		fail("%s: %s", dir, strerror(errno));
+	if (unshare(CLONE_NEWNS) < 0 ||
+		mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("weir", dir, "tmpfs", 0, "size=1m") < 0) {
+		int err = errno;
+
+		cr_log_warn("%s::%s is not run: a file system of one megabyte cannot be "
+			    "mounted here: %s",
+			criterion_current_suite->name, criterion_current_test->name,
+			strerror(err));
+		cr_skip("no small file system");
+	}
+	return dir;
 }
 
 void expect_clean_end(const struct weir *w)

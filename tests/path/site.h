@@ -49,6 +49,9 @@ void file_replace(const char *path, const char *content);
 #define RELOADED     "configuration reloaded"
 #define RELOAD_FAILS "the old one stays in force"
 
+/* A new directory of that name on a file system of one megabyte, for this test and what it
+ * starts. Where none can be mounted the test is skipped, and that is said aloud. */
+const char *small_disk(const char *name);
 /* Ends weir, which must say that all went well: under a sanitizer, that nothing leaked. */
 void expect_clean_end(const struct weir *w);
 /* It is a 503 of weir's own with that reason and Retry-After; case names it in messages. */

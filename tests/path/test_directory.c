@@ -7,10 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAID 4 /* requests an hour */
@@ -95,17 +92,11 @@ static void fill_disk(const char *file)
 
 Test(directory, on_a_full_disk_is_read_and_refuses_changes_in_words)
 {
-	const char *dir = test_path("small"), *filler = text("%s/filler", dir);
+	const char *dir = small_disk("small"), *filler = text("%s/filler", dir);
 	const char *paid[2];
 	struct scene s;
 	struct run r = { 0 };
 
-	cr_assert_eq(mkdir(dir, 0755), 0);
-	if (unshare(CLONE_NEWNS) < 0 ||
-		mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-		mount("weir", dir, "tmpfs", 0, "size=1m") < 0)
-		cr_skip("a file system of one megabyte cannot be mounted here: %s",
-			strerror(errno));
 	s = scene_start(dir);
 	paid[0] = add_paid(&s);
 	paid[1] = add_paid(&s);
