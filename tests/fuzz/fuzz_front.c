@@ -26,7 +26,7 @@ enum step {
 	STEP_PAUSE,  /* 0 stop, 1 resume */
 	STEP_ROOM,   /* how much more the peer reads, in pieces of 64 bytes; 255: all */
 	STEP_TIME,   /* in tenths of a second */
-	STEP_LEAVE,  /* 0 close, 1 reset, 2 weir ends */
+	STEP_LEAVE,  /* 0 close, 1 reset, 2 weir ends, 3 it wants room for others */
 	STEPS
 };
 
@@ -202,12 +202,12 @@ static void end_answer(struct run *r, uint8_t how)
 
 static void leave(struct run *r, uint8_t how)
 {
-	if (how % 3 == 0)
-		sim_eof(r->socket);
-	else if (how % 3 == 1)
-		sim_reset(r->socket);
-	else
-		connections_stop(&r->set);
+	switch (how % 4) {
+	case 0: sim_eof(r->socket); break;
+	case 1: sim_reset(r->socket); break;
+	case 2: connections_stop(&r->set); break;
+	default: connections_make_room(&r->set);
+	}
 }
 
 static void step(struct run *r, struct view *in, size_t cut)

@@ -291,6 +291,7 @@ def front():
                         given(STDIN), step(6, 50), step(4, 1), finish, close)
     yield "peer-leaves", run(get, write, close)
     yield "peer-resets", run(get, write, reset)
+    yield "room-is-wanted", run(get, write, finish, step(7, 3), get)
     yield "weir-ends", run(get, stop, write, finish)
 
 
