@@ -74,12 +74,13 @@
 		"without asking it again.")                                               \
 	COUNTER(decisions_memory, "Decisions made by the memory store.")                  \
 	COUNTER(decisions_fallback,                                                       \
-		"Decisions made by the local table because Redis did not "                \
-		"answer. While it rises limits are per process.")                         \
+		"Decisions made without Redis, as policy has it. While it rises limits "  \
+		"are per process.")                                                       \
 	COUNTER(denied_evictions,                                                         \
 		"Remembered refusals dropped from a full table; Redis is asked instead.") \
 	COUNTER(store_failures,                                                           \
-		"Replies from Redis that failed, were late or made no sense.")            \
+		"Connections to Redis that could not be made or were given up, because "  \
+		"of a refusal, a late answer or one that made no sense.")                 \
 	COUNTER(store_connects, "Connections made to Redis.")                             \
 	COUNTER(store_damaged,                                                            \
 		"Questions that Redis could not count because a key of theirs holds "     \

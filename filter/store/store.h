@@ -4,7 +4,8 @@
  * One question is one decision: all tiers of a request, looked at together and
  * charged together or not at all. Redis answers later, memory at once; when Redis
  * is silent the local table answers in its place, so every question is answered
- * within store.timeout. What Redis has just refused is refused here for up to a second
+ * within store.timeout, and at once while the workers have found it not worth asking
+ * (store/health.h). What Redis has just refused is refused here for up to a second
  * without asking it again (store/denied.h).
  *
  * struct store belongs to one worker and its loop. struct store_shared belongs to
