@@ -25,9 +25,9 @@ static void check_rate(const struct rate *r)
 	switch (r->algorithm) {
 	case RATE_SLIDING_WINDOW: MUST(r->count <= RATE_LOG_MAX); break;
 	case RATE_FIXED_WINDOW: MUST(r->count < EXACT_MAX); break;
-	case RATE_SLIDING_COUNTER: MUST(r->count < EXACT_MAX / window + 1); break;
+	case RATE_SLIDING_COUNTER: MUST(r->count <= (EXACT_MAX - 1) / window); break;
 	case RATE_TOKEN_BUCKET:
-	case RATE_LEAKY_BUCKET: MUST(r->burst < EXACT_MAX / window + 1); break;
+	case RATE_LEAKY_BUCKET: MUST(r->burst <= (EXACT_MAX - 1) / window); break;
 	}
 	if (r->algorithm != RATE_TOKEN_BUCKET && r->algorithm != RATE_LEAKY_BUCKET)
 		MUST(r->burst == r->count);

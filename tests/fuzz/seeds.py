@@ -177,6 +177,10 @@ def rule():
         "blanks": "count = 5   window= 60s type =ip", "twice": "count=5 count=6",
         "java": "(type=IP, count=5)\n@RateLimit(limitType = LimitType.IP, key=\"x\", count = 5)",
         "too-much": "count=99999999999 window=9999d burst=5\nalgorithm=token_bucket count=1 window=3257d burst=99",
+        "exact-bounds": "\n".join(
+            f"algorithm={a} window=1s {what}={n}" for n in (9007199254, 9007199255)
+            for a, what in (("token_bucket", "count=1 burst"), ("leaky_bucket", "count=1 burst"),
+                            ("sliding_counter", "count"), ("token_bucket", "count"))),
         "names": "name=a window=1s\nname=a window=2s\nname=sw60s\n", "unknown": "counts=5 windw=x plan=\nkey={x}",
     }.items():
         yield name, text.encode()
