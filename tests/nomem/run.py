@@ -571,10 +571,10 @@ def serving(name, kind):
                 control.rest()
                 if s.p.poll() is not None:
                     wrong = s.stop() or "exits with %d" % s.p.returncode
-                elif not wrong and ask(s.address, request("/never"))[0] != 403:
-                    wrong = "does not refuse afterwards"
                 elif not wrong and not serves(s):
                     wrong = "does not serve afterwards"
+                elif not wrong and ask(s.address, request("/never"))[0] != 403:
+                    wrong = "does not refuse afterwards"
                 elif not wrong and not s.settles(files):
                     wrong = "%d descriptors more" % (s.files() - files)
             except Late:
