@@ -103,6 +103,9 @@ void plain_hook_POST_TEST(struct criterion_test_stats *stats) __attribute__((wea
 	plain_check(true, strcmp((a), (b)) == 0, #a " is " #b, __VA_ARGS__)
 #define cr_assert_str_neq(a, b, ...) \
 	plain_check(true, strcmp((a), (b)) != 0, #a " is not " #b, __VA_ARGS__)
+#define cr_assert_str_empty(a, ...) plain_check(true, !*(a), #a " is empty", __VA_ARGS__)
+#define cr_assert_str_not_empty(a, ...) \
+	plain_check(true, *(a), #a " is not empty", __VA_ARGS__)
 #define cr_assert_fail(...) \
 	plain_failed(true, __FILE__, __LINE__, "failed", " " __VA_ARGS__)
 
@@ -124,6 +127,7 @@ void plain_hook_POST_TEST(struct criterion_test_stats *stats) __attribute__((wea
 #define cr_expect_fail(...) \
 	plain_failed(false, __FILE__, __LINE__, "failed", " " __VA_ARGS__)
 
+#define cr_skip(...)      plain_skip(" " __VA_ARGS__)
 #define cr_skip_test(...) plain_skip(" " __VA_ARGS__)
 #define cr_log_info(...)  plain_log(" " __VA_ARGS__)
 
