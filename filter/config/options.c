@@ -487,7 +487,6 @@ void option_shown(const struct option *o, struct view value, struct buf *out)
 {
 	const char *at = o->kind == &kind_redis && value.n ? memrchr(value.p, '@', value.n)
 							   : NULL;
-	struct view rest = value;
 
 	if (!at) {
 		buf_add(out, value);
@@ -500,9 +499,8 @@ void option_shown(const struct option *o, struct view value, struct buf *out)
 			break;
 		}
 	}
-	rest = view_skip(value, (size_t)(at - value.p));
 	buf_add_str(out, "***");
-	buf_add(out, rest);
+	buf_add(out, view_skip(value, (size_t)(at - value.p)));
 }
 
 bool options_default(
