@@ -14,6 +14,7 @@
  */
 #include "exchange_state.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -42,6 +43,7 @@ static struct exchange *exchange_new(
 	const struct config *c = set->config;
 
 	if (!x) {
+		shortage_seen(ENOMEM, "a request");
 		request_release(rq);
 		return NULL;
 	}

@@ -82,6 +82,7 @@ static void take_config(struct worker *w, struct config *c)
 	config_unref(w->config);
 	w->config = c;
 	w->exchanges.config = c;
+	connections_configure(&w->connections, c);
 	store_reload(w->exchanges.store, c);
 }
 
@@ -108,7 +109,7 @@ static void look_in_inbox(uv_async_t *wake)
 	if (reload)
 		take_config(w, reload);
 	for (size_t i = 0; i < n; i++)
-		if (!connections_add(&w->connections, fds[i], w->config))
+		if (!connections_add(&w->connections, fds[i]))
 			atomic_fetch_sub(&w->load, 1);
 	free(fds);
 	if (make_room)
@@ -167,6 +168,7 @@ struct worker *worker_start(unsigned number, struct config *c, struct store_shar
 	uv_unref((uv_handle_t *)&w->state_timer);
 	connections_init(&w->connections, &w->loop, &exchange_events, &w->exchanges,
 		connection_closed);
+	connections_configure(&w->connections, w->config);
 	w->exchanges = (struct exchanges){
 		.loop = &w->loop, .config = w->config, .directory = directory
 	};

@@ -15,6 +15,7 @@
  */
 #include "front/dialogue.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,13 +23,16 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/shortage.h"
 
 #define READ_CHUNK   65536
 #define QUEUE_HIGH   131072 /* queued bytes above which the owner is asked to wait */
-#define STOP_MS      500    /* for the first request of a connection, once weir ends */
-#define TAIL_MS      1000   /* for the record that ends an empty STDIN */
-#define ROOM_AT_ONCE 16     /* idle connections closed in one go */
-#define SEND_AT_ONCE 65536  /* queued bytes that do not wait for the end of the turn */
+#define QUEUE_MOST   (8 * QUEUE_HIGH)
+#define STOP_MS      500   /* for the first request of a connection, once weir ends */
+#define STOP_READ_MS 2000  /* for what is still sent behind an answer, then */
+#define TAIL_MS      1000  /* for the record that ends an empty STDIN */
+#define ROOM_AT_ONCE 16    /* idle connections closed in one go */
+#define SEND_AT_ONCE 65536 /* queued bytes that do not wait for the end of the turn */
 
 static struct log_gate malformed_gate, slow_gate;
 static _Thread_local char read_chunk[READ_CHUNK];
@@ -106,7 +110,10 @@ void connection_malformed(struct connection *c, const char *what)
 
 void connection_answered(struct connection *c)
 {
-	if (c->out.n + c->sending.n > QUEUE_HIGH && !c->user)
+	size_t queued = c->out.n + c->sending.n;
+
+	/* A request under way may have filled the queue itself, but not so far. */
+	if (queued > (c->user ? QUEUE_MOST : QUEUE_HIGH))
 		connection_malformed(c, "more questions than answers are read");
 	else
 		connection_mark_dirty(c);
@@ -194,7 +201,12 @@ static void arm_for_state(struct connection *c)
 	case CONN_HEAD: connection_arm(c, config->server.head_timeout_ms); break;
 	case CONN_BODY: connection_arm(c, config->server.body_timeout_ms); break;
 	case CONN_TAIL: connection_arm(c, TAIL_MS); break;
-	case CONN_DRAIN: connection_arm(c, config->server.drain_timeout_ms); break;
+	case CONN_DRAIN:
+		connection_arm(c,
+			c->set->stopping && config->server.drain_timeout_ms > STOP_READ_MS
+				? STOP_READ_MS
+				: config->server.drain_timeout_ms);
+		break;
 	case CONN_BUSY:
 	case CONN_FLUSH:
 	case CONN_GONE: break;
@@ -495,12 +507,19 @@ static int open_stream(struct connection *c, int family, int fd)
 	return err;
 }
 
-bool connections_add(struct connections *set, int fd, struct config *config)
+void connections_configure(struct connections *set, struct config *config)
+{
+	set->config = config;
+}
+
+bool connections_add(struct connections *set, int fd)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
 
+	if (!c)
+		shortage_seen(ENOMEM, "a connection of a web server");
 	if (!c || getsockname(fd, (struct sockaddr *)&ss, &len) < 0) {
 		free(c);
 		close(fd);
@@ -509,7 +528,7 @@ bool connections_add(struct connections *set, int fd, struct config *config)
 	c->front.kind = &connection_kind;
 	c->set = set;
 	c->handles = 2;
-	c->config = config_ref(config);
+	c->config = config_ref(set->config);
 	c->link = &set->all;
 	c->next = set->all;
 	if (c->next)
@@ -528,8 +547,8 @@ bool connections_add(struct connections *set, int fd, struct config *config)
 	}
 	c->io.handle.data = c;
 	conn_body_resume(&c->front);
-	connection_arm(
-		c, config->server.head_timeout_ms); /* the first request is due now */
+	/* The first request is due now. */
+	connection_arm(c, c->config->server.head_timeout_ms);
 	return true;
 }
 
@@ -577,6 +596,8 @@ void connections_stop(struct connections *set)
 {
 	set->stopping = true;
 	for (struct connection *c = set->all; c; c = c->next) {
+		if (c->state == CONN_DRAIN)
+			arm_for_state(c);
 		if (c->state != CONN_IDLE || c->out.n || c->write_pending)
 			continue;
 		/* The request of a new one may be in its socket already. */

@@ -22,6 +22,7 @@ struct connections {
 	void (*closed)(void *owner);
 
 	/* Private. */
+	struct config *config;
 	uv_prepare_t flush; /* sends what is queued, before the loop waits */
 	struct connection *all, *dirty;
 	size_t n;
@@ -32,15 +33,19 @@ struct connections {
 int connections_init(struct connections *set, uv_loop_t *loop,
 	const struct front_events *events, void *owner, void (*closed)(void *owner));
 
+/* What holds for connections and requests that begin from now on; at least once before
+ * the first. Borrowed until the next call; who began under it holds a reference. */
+void connections_configure(struct connections *set, struct config *c);
+
 /* Serves the connected, non-blocking socket fd, which belongs to the set from now on
- * (it is closed on failure too, where false is returned; closed() is not called then).
- * c is held by reference as long as the connection lives. */
-bool connections_add(struct connections *set, int fd, struct config *c);
+ * (it is closed on failure too, where false is returned; closed() is not called then). */
+bool connections_add(struct connections *set, int fd);
 
 /* Closes some of those kept without a request, idle longest first. */
 void connections_make_room(struct connections *set);
 /* No connection is kept any longer: idle ones close now, the others after their
- * answer, those that have brought no request yet after it or half a second. */
+ * answer, those that have brought no request yet after it or half a second, and those
+ * whose answer is sent but whose peer still sends after two seconds. */
 void connections_stop(struct connections *set);
 /* Closes all that are left; their owners learn FRONT_STOPPED. */
 void connections_break(struct connections *set);

@@ -48,6 +48,10 @@ static void begin_request(struct connection *c)
 		connection_answered(c);
 		return;
 	}
+	if (c->config != c->set->config) { /* a reload came since the last request */
+		config_unref(c->config);
+		c->config = config_ref(c->set->config);
+	}
 	c->id = c->reader.id;
 	c->keep = begin.keep_conn;
 	c->ended = false;
@@ -229,8 +233,8 @@ static void end_of_record(struct connection *c)
 			connection_malformed(c, "PARAMS whose pairs do not fit");
 	} else if (r->type == FCGI_STDIN && r->content_n == 0) {
 		end_of_stdin(c);
-	} else if (r->type == FCGI_ABORT_REQUEST) {
-		abort_request(c);
+	} else if (r->type == FCGI_ABORT_REQUEST && c->state < CONN_FLUSH) {
+		abort_request(c); /* behind the answer there is nothing to abort */
 	}
 }
 

@@ -284,7 +284,8 @@ static void run(struct run *r, struct view in, size_t cut)
 	r->plan = fuzz_byte(&in);
 	r->socket = sim_socket(fd);
 	MUST(connections_init(&r->set, &sim_loop, &events, r, on_closed) == 0);
-	MUST(connections_add(&r->set, fd, &config));
+	connections_configure(&r->set, &config);
+	MUST(connections_add(&r->set, fd));
 	fuzz_byte(&in);
 	while (in.n && !r->closed)
 		step(r, &in, cut);

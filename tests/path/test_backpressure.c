@@ -89,7 +89,8 @@ Test(backpressure, ends_although_more_was_written_when_the_reader_had_made_room)
 	fcntl(ends[1], F_SETFL, O_NONBLOCK);
 	uv_loop_init(&loop);
 	cr_assert_eq(connections_init(&set, &loop, &events, &owner, closed), 0);
-	cr_assert(connections_add(&set, ends[1], &config));
+	connections_configure(&set, &config);
+	cr_assert(connections_add(&set, ends[1]));
 	fcgi_compose(&b, &rq);
 	cr_assert(fcgi_send(ends[0], buf_view(&b), 1000));
 	while (!owner.front)

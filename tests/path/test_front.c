@@ -291,6 +291,83 @@ Test(front, closes_with_the_answer_when_the_whole_request_has_been_read)
 	}
 }
 
+/* Questions are answered at once; nobody may have weir keep the answers for ever. */
+Test(front, lets_go_of_who_asks_and_never_reads_also_while_a_request_waits)
+{
+	static const struct backend_script silent = { .silent = true };
+	const char *addr = addr_unix("silent.sock");
+	struct site *s;
+	struct buf bytes = { 0 }, questions = { 0 };
+	struct fcgi_request rq = { .uri = "/silent", .keep = true };
+	bool sent = true;
+	int fd;
+
+	backend_start(addr, &silent);
+	s = site_start(&(struct site_spec){ .no_php = true,
+		.sections = text("[backend silent]\nfastcgi = %s\n", addr),
+		.endpoints = "[endpoint silent]\nmatch = * /silent\nbackend = silent\n" });
+	fd = dial(s->addr);
+	fcgi_compose(&bytes, &rq);
+	cr_assert(fcgi_send(fd, buf_view(&bytes), 5000));
+	cr_assert(weir_counts(s->weir, "exchanges_open", 1, 5000));
+	for (int i = 0; i < 4096; i++)
+		fcgi_record(&questions, 77, 0, EMPTY, 0);
+	for (int i = 0; i < 1000 && sent; i++) /* 64 MB of answers */
+		sent = fcgi_send(fd, buf_view(&questions), 5000);
+	cr_assert_not(sent, "all questions were taken");
+	cr_assert(weir_counts(s->weir, "exchanges_open", 0, 5000));
+	cr_assert(weir_counts(s->weir, "connections_malformed", 1, 5000));
+	buf_release(&bytes);
+	buf_release(&questions);
+	close(fd);
+}
+
+Test(front, takes_no_abort_behind_the_answer_for_a_second_end)
+{
+	struct site *s = site_start(&(struct site_spec){ .no_php = true,
+		.endpoints = "[endpoint none]\nmatch = * /none\n"
+			     "@RateLimit = type=ip count=0 window=1h\n" });
+	struct fcgi_request rq = { .uri = "/none", .keep = true };
+	struct buf bytes = { 0 };
+	struct fcgi_answer a;
+	int fd = dial(s->addr);
+
+	fcgi_compose(&bytes, &rq);
+	fcgi_record(&bytes, ABORT_REQUEST, 1, EMPTY, 0);
+	fcgi_answer_init(&a);
+	cr_assert(fcgi_exchange(fd, buf_view(&bytes), &a, FCGI_UNTIL_END, 5000));
+	/* The next request on it has an answer of its own. */
+	buf_release(&bytes);
+	fcgi_compose(&bytes, &rq);
+	cr_assert(fcgi_exchange(fd, buf_view(&bytes), &a, FCGI_UNTIL_END, 5000));
+	cr_assert_eq(a.ends, 2);
+	cr_assert(weir_counts(s->weir, "requests", 2, 5000));
+	fcgi_answer_release(&a);
+	buf_release(&bytes);
+	close(fd);
+}
+
+/* Who keeps sending a body that nobody wants is not waited for long when weir ends. */
+Test(front, ends_soon_beside_a_peer_that_has_its_answer_and_does_not_close)
+{
+	struct site *s = small_site("drain_timeout = 1h\nstop_timeout = 1h\n");
+	struct fcgi_request rq = { .uri = "/x", .pattern_bytes = 1 << 20 };
+	struct buf bytes = { 0 };
+	struct fcgi_answer a;
+	int fd = dial(s->addr);
+
+	rq.params = (const char *const[]){ "CONTENT_LENGTH=nonsense", NULL };
+	fcgi_compose_head(&bytes, &rq);
+	fcgi_answer_init(&a);
+	cr_assert(fcgi_exchange(fd, buf_view(&bytes), &a, FCGI_UNTIL_CLOSED, 5000));
+	cr_assert_eq(answer_status(&a), 400);
+	process_signal(s->weir->process, SIGTERM);
+	cr_assert(process_ends(s->weir->process, 20000));
+	fcgi_answer_release(&a);
+	buf_release(&bytes);
+	close(fd);
+}
+
 static const struct {
 	const char *length;
 	int status;

@@ -157,7 +157,7 @@ Test(reload, holds_up_no_end, .timeout = 60)
 	cr_assert_eq(process_exit(w->process, 20000), 0, "%s", process_log(w->process));
 }
 
-/* Its weir.ini is a pipe: opening that waits for weir, and weir for what comes. */
+/* Its weir.ini is a pipe, and weir waits for what comes. */
 Test(reload, is_dropped_when_weir_ends_meanwhile, .timeout = 60)
 {
 	struct weir *w = counting_to(2);
@@ -165,9 +165,9 @@ Test(reload, is_dropped_when_weir_ends_meanwhile, .timeout = 60)
 
 	cr_assert_eq(unlink(w->ini), 0);
 	cr_assert_eq(mkfifo(w->ini, 0600), 0);
-	process_signal(w->process, SIGHUP);
-	fd = open(w->ini, O_WRONLY | O_CLOEXEC);
+	fd = open(w->ini, O_RDWR | O_CLOEXEC); /* a writer that is there from the start */
 	cr_assert_geq(fd, 0);
+	process_signal(w->process, SIGHUP);
 	/* While it reads, it serves. */
 	cr_assert_eq(get(w), 200);
 	process_signal(w->process, SIGTERM);
