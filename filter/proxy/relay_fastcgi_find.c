@@ -189,7 +189,11 @@ void fastcgi_find_next(struct relay_fastcgi *f)
 	struct relay *r = &f->relay;
 
 	if (one_round(f)) {
-		if (r->state != RELAY_DONE)
+		/* A unix socket takes the request at once, and some applications do not
+		 * wait for it as long as a busy machine may take for a turn of the loop. */
+		if (r->state == RELAY_SEND)
+			fastcgi_ready(r, UV_WRITABLE);
+		else if (r->state != RELAY_DONE)
 			fastcgi_flow(r);
 		return;
 	}
