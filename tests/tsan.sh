@@ -11,8 +11,7 @@ set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 build=${WEIR_TSAN_BUILD:-$top/build-tsan}
-short='store_memory store_denied client_directory client_cache observe_control
-	contract_redis deciding reload front keep window'
+short='store_denied store_breaker client_directory observe_control deciding reload front keep'
 
 if [ "${1:-}" = --short ]; then
 	# shellcheck disable=SC2086 # one word a test
@@ -21,7 +20,11 @@ fi
 
 [ -f "$build/build.ninja" ] ||
 	meson setup -Db_sanitize=thread -Db_lundef=false "$build" "$top" >/dev/null
-ninja -C "$build"
+if [ $# -eq 0 ]; then
+	ninja -C "$build"
+else
+	"$top/tests/build_for.py" "$build" "$@"
+fi
 
 reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
