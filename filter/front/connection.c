@@ -142,10 +142,12 @@ static void too_slow(struct connection *c)
 		[CONN_BODY] = "the body stopped coming",
 		[CONN_BUSY] = "the answer is not read",
 		[CONN_FLUSH] = "the answer is not read",
+		[CONN_TAIL] = "the answer is not read",
 	};
 	uint64_t missed;
 
-	if (c->state == CONN_TAIL) { /* there was a body after all */
+	/* There was a body after all; unless what was asked meanwhile is not read. */
+	if (c->state == CONN_TAIL && !c->out.n && !c->write_pending) {
 		shut_and_drain(c);
 		return;
 	}
