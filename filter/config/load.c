@@ -81,6 +81,15 @@ static int by_name(const void *left, const void *right)
 	return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
+/* Messages and logs name files as they are. */
+static bool is_plain_name(const char *file)
+{
+	for (const char *p = file; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			return false;
+	return true;
+}
+
 static void load_found(struct load *l, struct place at, const char *pattern, glob_t *found)
 {
 	/* Not glob()'s own order, which is that of the locale. */
@@ -93,6 +102,9 @@ static void load_found(struct load *l, struct place at, const char *pattern, glo
 				"is also the main file; keep endpoints in a directory of "
 				"their "
 				"own");
+		else if (!is_plain_name(file))
+			mistake_value(l->m, at, "server.endpoints", view_str(file),
+				"has a control byte in its name; rename the file");
 		else if (!is_read_already(l, file))
 			load_file(l, file, false);
 	}

@@ -322,6 +322,33 @@ Test(load, a_template_is_found_beside_the_main_file_and_has_a_size_limit)
 	rmdir(dir);
 }
 
+/* Its name would stand in every message about it. */
+Test(load, a_file_with_a_control_byte_in_its_name_is_not_read)
+{
+	char dir[] = "/tmp/weir-names-XXXXXX", path[64];
+	struct buf told = { 0 };
+	struct config *c = NULL;
+
+	cr_assert_not_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/weir.ini", dir);
+	enter(dir);
+	write_file("weir.ini", "[server]\nendpoints = *.conf\n", 0);
+	write_file("a\nb.conf", "nothing = 1\n", 0);
+	enter("/");
+	cr_expect(!config_load(path, &c, &told));
+	cr_expect(strstr(buf_str(&told),
+			  "a\\x0ab.conf\" has a control byte in its name; "
+			  "rename the file\n"),
+		"%s", buf_str(&told));
+	cr_expect(!strstr(buf_str(&told), "a\nb"));
+	buf_release(&told);
+	enter(dir);
+	unlink("weir.ini");
+	unlink("a\nb.conf");
+	enter("/");
+	rmdir(dir);
+}
+
 Test(load, the_shipped_configuration_loads_anywhere_without_a_word)
 {
 	struct buf told = { 0 };
