@@ -152,7 +152,7 @@ static void give(struct run *r, struct view bytes, size_t cut)
 	struct sim_socket *s = sim_last();
 	struct view copy, left;
 
-	if (!s || !s->open || r->n_pieces == GIVEN_MAX)
+	if (!s || !s->open || s->eof || s->error || r->n_pieces == GIVEN_MAX)
 		return;
 	copy = left = fuzz_copy(bytes);
 	r->pieces[r->n_pieces++] = copy;

@@ -195,6 +195,8 @@ def config():
              "@RateLimit = type=ip count=5 window=60s\n")
     yield "site", site.encode()
     yield "endpoint", (site + login).encode()
+    yield "control-byte-in-a-file-name", (site + login.replace("login.ini", "lo\x0cg\x7fin.ini")
+                                          + "nothing = 1\n").encode()
     yield "two-that-tie", (site + login + login.replace("login", "other", 2)).encode()
     yield "empty", b""
     yield "memory", b"[store]\ntype = memory\n[fallback]\npolicy = closed\nrate = 5/s\n[server]\nmode = shadow\n"
@@ -269,6 +271,9 @@ def front():
                                          no_more, write, finish, given(STDIN), get, finish)
     yield "finished-in-head", run(get, get, plan=1)
     yield "refused-by-owner", run(get, plan=2)
+    yield "asked-while-stdin-is-due", run(begun(), given(PARAMS, HEAD + pair("CONTENT_LENGTH", "0")), no_more,
+                                          write, finish, step(5, 0),
+                                          given(GET_VALUES, pair("FCGI_MAX_CONNS", ""), rid=0), step(6, 11))
     yield "aborted-by-peer", run(begun(), head, no_more, given(ABORT), close)
     yield "aborted-by-owner", run(get, write, abort)
     yield "broken-off-short", run(get, write, step(3, 2), close)

@@ -30,9 +30,9 @@ struct sim_socket {
 	struct buf out;  /* what it was sent */
 	bool connecting; /* until sim_connected() */
 	int error;       /* of connecting, or the connection: an errno */
+	bool eof;        /* the peer has closed; what is given afterwards never arrives */
 
 	/* Private. */
-	bool eof;
 	struct view pieces[SIM_PIECES_MAX];
 	size_t first, n;
 };
