@@ -28,7 +28,7 @@ static const char *full_name(const struct load *l, struct buf *out)
 /* What is wrong with the text, or NULL; *password is then the line. */
 static const char *check_line(struct view text, struct view *password)
 {
-	while (text.n && strchr("\r\n", text.p[text.n - 1]))
+	while (text.n && (text.p[text.n - 1] == '\r' || text.p[text.n - 1] == '\n'))
 		text.n--;
 	*password = text;
 	if (text.n == 0)

@@ -35,6 +35,7 @@
 
 #include "base/counters.h"
 #include "base/shortage.h"
+#include "proxy/spool.h"
 
 #define LEFTOVERS_MS 20 /* between two looks at what is left of a group */
 #define LOOKS_MS     20 /* at a program without a pidfd */
@@ -60,6 +61,7 @@ struct program {
 	pid_t pid;        /* and its process group's number */
 	int pidfd;        /* -1: there was no descriptor for it */
 	struct quota *quota;
+	struct spool_share *share; /* of the body it can read while it runs */
 	bool reaped;
 	uint64_t grace_ms, deadline_ms;
 	void (*exited)(void *user, struct program_exit how);
@@ -312,6 +314,8 @@ static void look_for_exit(struct program *p)
 	p->reaped = true;
 	atomic_fetch_sub(&p->quota->running, 1);
 	count_add(COUNT_programs_running, -1);
+	spool_share_release(p->share);
+	p->share = NULL;
 	switch (p->state) {
 	case PROGRAM_OWNED: p->exited(p->user, how); break;
 	case PROGRAM_TERMINATED:
@@ -449,6 +453,7 @@ enum program_started program_start(uv_loop_t *loop, const struct program_job *jo
 		return PROGRAM_NOT_FORKED;
 	}
 	p->quota = quota;
+	p->share = job->body ? spool_share(job->body) : NULL;
 	p->grace_ms = (uint64_t)job->kill_grace_ms;
 	p->exited = exited;
 	p->user = user;

@@ -50,6 +50,7 @@ void program_place_release(struct program_place *place);
 void program_set_nofile(uint64_t soft);
 
 struct program;
+struct spool;
 
 /* How it ended. */
 struct program_exit {
@@ -60,9 +61,10 @@ struct program_exit {
 struct program_job {
 	const struct program_place *place;
 	char *const *argv, *const *env;
-	int in;              /* its standard input; stays the caller's */
-	const char *backend; /* whose programs are counted together */
-	uint64_t at_most;    /* of them running at once in this process */
+	int in;                   /* its standard input; stays the caller's */
+	const struct spool *body; /* where that is from; NULL: counted by nobody */
+	const char *backend;      /* whose programs are counted together */
+	uint64_t at_most;         /* of them running at once in this process */
 	int64_t kill_grace_ms;
 	uint64_t cpu_s, memory; /* limits of each of its processes; 0: none */
 	bool no_new_privs;      /* set-user-ID and the like have no effect */

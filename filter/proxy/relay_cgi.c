@@ -317,6 +317,7 @@ static void start_program(struct relay_cgi *c, const struct program_place *place
 		.argv = argv,
 		.env = env->vars,
 		.in = spool_open(r->job.body),
+		.body = r->job.body,
 		.backend = b->name,
 		.at_most = b->max_programs,
 		.kill_grace_ms = b->kill_grace_ms,

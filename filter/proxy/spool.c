@@ -21,6 +21,12 @@
 
 static atomic_uint_fast64_t filed_in_all;
 
+/* Bytes in one file, and how many look after them. */
+struct spool_share {
+	uint64_t n;
+	unsigned refs;
+};
+
 void spool_init(struct spool *s, uint64_t limit, size_t memory, const char *dir)
 {
 	*s = (struct spool){ .fd = -1, .limit = limit, .memory = memory, .dir = dir };
@@ -31,10 +37,26 @@ void spool_release(struct spool *s)
 	buf_release(&s->mem);
 	if (s->fd >= 0)
 		close(s->fd);
-	atomic_fetch_sub(&filed_in_all, s->filed);
-	count_add(COUNT_spool_bytes, -(int64_t)s->filed);
+	spool_share_release(s->share);
+	s->share = NULL;
 	s->fd = -1;
-	s->n = s->filed = 0;
+	s->n = 0;
+}
+
+struct spool_share *spool_share(const struct spool *s)
+{
+	if (s->share)
+		s->share->refs++;
+	return s->share;
+}
+
+void spool_share_release(struct spool_share *share)
+{
+	if (!share || --share->refs)
+		return;
+	atomic_fetch_sub(&filed_in_all, share->n);
+	count_add(COUNT_spool_bytes, -(int64_t)share->n);
+	free(share);
 }
 
 uint64_t spool_filed(void)
@@ -44,26 +66,39 @@ uint64_t spool_filed(void)
 
 bool spool_has_room(const struct spool *s, uint64_t length)
 {
-	uint64_t filed = spool_filed();
+	uint64_t filed = spool_filed(), own = s->share ? s->share->n : 0;
 
-	if (!s->most_filed || length <= s->memory || length <= s->filed)
+	if (!s->most_filed || length <= s->memory || length <= own)
 		return true;
-	return filed <= s->most_filed && length - s->filed <= s->most_filed - filed;
+	return filed <= s->most_filed && length - own <= s->most_filed - filed;
+}
+
+static enum spool_result failed(struct spool *s, int err)
+{
+	s->error = err;
+	return SPOOL_FAILED;
 }
 
 /* Before the bytes are written; they stay counted until the file is closed, even if
  * writing fails. */
-static bool set_aside(struct spool *s, uint64_t n)
+static enum spool_result set_aside(struct spool *s, uint64_t n)
 {
-	uint64_t before = atomic_fetch_add(&filed_in_all, n);
+	uint64_t before;
 
+	if (!s->share) {
+		s->share = calloc(1, sizeof(*s->share));
+		if (!s->share)
+			return failed(s, ENOMEM);
+		s->share->refs = 1;
+	}
+	before = atomic_fetch_add(&filed_in_all, n);
 	if (s->most_filed && (before > s->most_filed || n > s->most_filed - before)) {
 		atomic_fetch_sub(&filed_in_all, n);
-		return false;
+		return SPOOL_FULL;
 	}
-	s->filed += n;
+	s->share->n += n;
 	count_add(COUNT_spool_bytes, (int64_t)n);
-	return true;
+	return SPOOL_OK;
 }
 
 /* File systems that know no nameless files (some network and overlay ones) answer
@@ -123,15 +158,10 @@ static bool move_to_file(struct spool *s)
 	return true;
 }
 
-static enum spool_result failed(struct spool *s, int err)
-{
-	s->error = err;
-	return SPOOL_FAILED;
-}
-
 enum spool_result spool_add(struct spool *s, struct view bytes)
 {
 	bool moves = s->fd < 0 && s->n + bytes.n > s->memory;
+	enum spool_result result;
 
 	if (bytes.n > s->limit - s->n)
 		return SPOOL_TOO_LARGE;
@@ -140,8 +170,9 @@ enum spool_result spool_add(struct spool *s, struct view bytes)
 		if (!buf_ok(&s->mem))
 			return failed(s, ENOMEM);
 	} else {
-		if (!set_aside(s, bytes.n + (moves ? s->n : 0)))
-			return SPOOL_FULL;
+		result = set_aside(s, bytes.n + (moves ? s->n : 0));
+		if (result != SPOOL_OK)
+			return result;
 		if ((moves && !move_to_file(s)) || !write_all(s->fd, bytes, s->n))
 			return failed(s, errno);
 	}

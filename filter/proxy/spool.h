@@ -23,8 +23,8 @@ struct spool {
 	size_t memory;       /* most bytes kept in mem */
 	const char *dir;     /* where files are made; borrowed */
 	uint64_t most_filed; /* bytes in the files of all spools; 0, as set up: no limit */
-	uint64_t filed;      /* bytes of them that are this one's */
-	int error;           /* after SPOOL_FAILED: errno */
+	struct spool_share *share; /* its part of them; NULL while there is no file */
+	int error;                 /* after SPOOL_FAILED: errno */
 };
 
 enum spool_result {
@@ -46,6 +46,12 @@ uint64_t spool_filed(void);
 /* Reads up to cap bytes from offset at; returns how many, 0 at the end, -1 with
  * errno when the file cannot be read. */
 ssize_t spool_read(const struct spool *s, uint64_t at, char *out, size_t cap);
+
+/* What a body takes on disk stays taken while a program has it open. A share keeps it
+ * counted beyond spool_release(), until it is released too; NULL, which can be released
+ * as well, where there is no file. All on the spool's thread. */
+struct spool_share *spool_share(const struct spool *s);
+void spool_share_release(struct spool_share *share);
 
 /* A descriptor of its own on the whole body, positioned at its start, close-on-exec;
  * the caller closes it. -1 with errno. */

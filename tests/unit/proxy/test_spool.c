@@ -262,6 +262,30 @@ Test(spool, what_failed_gives_its_room_back)
 	cr_assert_eq(spool_filed(), 0);
 }
 
+/* A program may still read a body when its request is long over. */
+Test(spool, what_is_shared_stays_counted_until_both_are_gone)
+{
+	struct spool s;
+	struct spool_share *share;
+
+	spool_init(&s, 10000, 10, dir);
+	cr_assert_eq(fill(&s, 10, 10), SPOOL_OK);
+	cr_assert_null(spool_share(&s), "nothing on disk");
+	spool_share_release(NULL);
+	cr_assert_eq(fill(&s, 600, 100), SPOOL_OK);
+	share = spool_share(&s);
+	spool_release(&s);
+	cr_assert_eq(spool_filed(), 610);
+	spool_share_release(share);
+	cr_assert_eq(spool_filed(), 0);
+
+	cr_assert_eq(fill(&s, 600, 100), SPOOL_OK);
+	spool_share_release(spool_share(&s));
+	cr_assert_eq(spool_filed(), 600);
+	spool_release(&s);
+	cr_assert_eq(spool_filed(), 0);
+}
+
 Test(spool, release_can_be_called_twice)
 {
 	struct spool s;
