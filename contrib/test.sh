@@ -3,7 +3,7 @@
 # part under ThreadSanitizer; the fuzz drivers run for a few seconds. Ends with a line
 # "N passed, N failed".
 #
-#	contrib/test.sh [--quick]      --quick leaves the sanitizers and fuzz drivers out
+#	contrib/test.sh [--quick]      --quick: the first of these alone
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -71,6 +71,7 @@ check "arrows between the folders" "$top/tests/arrows.sh"
 say "tests"
 suite "$build"
 if [ -z "$quick" ]; then
+	check "clang-tidy and cppcheck" "$top/tests/lint.sh" "$build"
 	say "tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	export LSAN_OPTIONS="suppressions=$top/tests/lsan.supp:print_suppressions=0"
 	export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
