@@ -15,15 +15,11 @@
  */
 #include "front/dialogue.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
-#include "base/shortage.h"
 
 #define READ_CHUNK   65536
 #define QUEUE_HIGH   131072 /* queued bytes above which the owner is asked to wait */
@@ -85,7 +81,7 @@ void connection_die(struct connection *c)
 }
 
 /* Ends it under the owner's feet: the one place that calls gone. */
-static void lose(struct connection *c, enum front_gone why)
+void connection_lose(struct connection *c, enum front_gone why)
 {
 	void *user = c->user;
 
@@ -105,7 +101,7 @@ void connection_malformed(struct connection *c, const char *what)
 	if (log_gate_open(&malformed_gate, clock_mono_us(), &missed))
 		log_warn("connection closed: not FastCGI", LOG_STR("what", what),
 			LOG_INT("suppressed", missed));
-	lose(c, FRONT_MALFORMED);
+	connection_lose(c, FRONT_MALFORMED);
 }
 
 void connection_answered(struct connection *c)
@@ -160,7 +156,7 @@ static void too_slow(struct connection *c)
 	if (log_gate_open(&slow_gate, clock_mono_us(), &missed))
 		log_warn("connection closed: too slow", LOG_STR("what", what[c->state]),
 			LOG_INT("suppressed", missed));
-	lose(c, FRONT_PEER_SLOW);
+	connection_lose(c, FRONT_PEER_SLOW);
 }
 
 static void on_timer(uv_timer_t *t)
@@ -184,7 +180,7 @@ void connection_arm(struct connection *c, int64_t ms)
 
 /* The time limit of the state it is in. A kept connection may be silent as long as it
  * likes, but once a record has begun it has to go on. */
-static void arm_for_state(struct connection *c)
+void connection_arm_for_state(struct connection *c)
 {
 	const struct config *config = c->config;
 	bool due = c->state == CONN_BODY ? c->reading : true;
@@ -224,7 +220,7 @@ void connection_enter(struct connection *c, enum connection_state state)
 	if (state == CONN_IDLE && c->set->stopping && !c->out.n && !c->write_pending)
 		connection_die(c);
 	else
-		arm_for_state(c);
+		connection_arm_for_state(c);
 }
 
 /* -- sending ----------------------------------------------------------------------- */
@@ -271,10 +267,10 @@ static void written(uv_write_t *req, int status)
 	if (c->state == CONN_GONE)
 		return;
 	if (status < 0) {
-		lose(c, FRONT_PEER_LEFT);
+		connection_lose(c, FRONT_PEER_LEFT);
 		return;
 	}
-	arm_for_state(c); /* in place of the time limit for sending */
+	connection_arm_for_state(c); /* in place of the time limit for sending */
 	flush(c);
 }
 
@@ -286,14 +282,14 @@ static void flush(struct connection *c)
 	if (c->write_pending || c->state == CONN_GONE)
 		return;
 	if (!buf_ok(&c->out)) { /* part of an answer is lost: end it visibly */
-		lose(c, FRONT_PEER_LEFT);
+		connection_lose(c, FRONT_PEER_LEFT);
 		return;
 	}
 	piece = uv_buf_init(c->out.p, (unsigned)c->out.n);
 	if (c->out.n)
 		done = uv_try_write(&c->io.stream, &piece, 1);
 	if (done < 0 && done != UV_EAGAIN) {
-		lose(c, FRONT_PEER_LEFT);
+		connection_lose(c, FRONT_PEER_LEFT);
 		return;
 	}
 	if (done == (int)c->out.n) {
@@ -311,11 +307,11 @@ static void flush(struct connection *c)
 	connection_arm(c, c->config->server.send_timeout_ms);
 	if (uv_write(&c->write_req, &c->io.stream, &piece, 1, written) < 0) {
 		c->write_pending = false;
-		lose(c, FRONT_PEER_LEFT);
+		connection_lose(c, FRONT_PEER_LEFT);
 	}
 }
 
-static void flush_dirty(uv_prepare_t *prepare)
+void connection_flush_dirty(uv_prepare_t *prepare)
 {
 	struct connections *set = prepare->data;
 
@@ -450,7 +446,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 		if (c->state == CONN_IDLE && c->served &&
 			record_at_boundary(&c->reader) ==
 				!!uv_is_active((uv_handle_t *)&c->timer))
-			arm_for_state(c);
+			connection_arm_for_state(c);
 		/* The bound in bytes leaves room for any body that would be accepted. */
 		if (c->state == CONN_DRAIN &&
 			c->drained > c->config->server.body_limit + (UINT64_C(1) << 20))
@@ -463,160 +459,13 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 	 * own side. In any other state nobody waits for one. */
 	if (n == UV_EOF && c->state == CONN_FLUSH)
 		return;
-	lose(c, FRONT_PEER_LEFT);
+	connection_lose(c, FRONT_PEER_LEFT);
 }
 
-/* -- the set ----------------------------------------------------------------------- */
-
-static const struct front_kind connection_kind = {
+const struct front_kind connection_kind = {
 	.body_stop = conn_body_stop,
 	.body_resume = conn_body_resume,
 	.write = conn_write,
 	.finish = conn_finish,
 	.abort = conn_abort,
 };
-
-int connections_init(struct connections *set, uv_loop_t *loop,
-	const struct front_events *events, void *owner, void (*closed)(void *owner))
-{
-	int err;
-
-	*set = (struct connections){
-		.loop = loop, .events = events, .owner = owner, .closed = closed
-	};
-	err = uv_prepare_init(loop, &set->flush);
-	if (err < 0)
-		return err;
-	set->flush.data = set;
-	uv_prepare_start(&set->flush, flush_dirty);
-	uv_unref((uv_handle_t *)&set->flush);
-	return 0;
-}
-
-/* libuv's init functions for these handles cannot fail on Linux. */
-static int open_stream(struct connection *c, int family, int fd)
-{
-	int err;
-
-	if (family == AF_UNIX) {
-		uv_pipe_init(c->set->loop, &c->io.pipe, 0);
-		return uv_pipe_open(&c->io.pipe, fd);
-	}
-	uv_tcp_init(c->set->loop, &c->io.tcp);
-	err = uv_tcp_open(&c->io.tcp, fd);
-	if (err == 0)
-		uv_tcp_nodelay(&c->io.tcp, 1);
-	return err;
-}
-
-void connections_configure(struct connections *set, struct config *config)
-{
-	set->config = config;
-}
-
-bool connections_add(struct connections *set, int fd)
-{
-	struct connection *c = calloc(1, sizeof(*c));
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
-
-	if (!c)
-		shortage_seen(ENOMEM, "a connection of a web server");
-	if (!c || getsockname(fd, (struct sockaddr *)&ss, &len) < 0) {
-		free(c);
-		close(fd);
-		return false;
-	}
-	c->front.kind = &connection_kind;
-	c->set = set;
-	c->handles = 2;
-	c->config = config_ref(set->config);
-	c->link = &set->all;
-	c->next = set->all;
-	if (c->next)
-		c->next->link = &c->next;
-	set->all = c;
-	set->n++;
-	count_one(COUNT_connections);
-	count_one(COUNT_connections_open);
-	uv_timer_init(set->loop, &c->timer);
-	c->timer.data = c;
-	if (open_stream(c, ss.ss_family, fd) < 0) {
-		close(fd);
-		c->io.handle.data = c;
-		connection_die(c);
-		return true;
-	}
-	c->io.handle.data = c;
-	conn_body_resume(&c->front);
-	/* The first request is due now. */
-	connection_arm(c, c->config->server.head_timeout_ms);
-	return true;
-}
-
-/* Nothing of a request has come, as far as we have read. */
-static bool is_spare(const struct connection *c)
-{
-	return c->state == CONN_IDLE && c->served && record_at_boundary(&c->reader) &&
-		!c->out.n && !c->write_pending;
-}
-
-/* The next request is in its socket already. */
-static bool is_asked(const struct connection *c)
-{
-	uv_os_fd_t fd;
-	char byte;
-
-	return uv_fileno(&c->io.handle, &fd) == 0 &&
-		recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
-void connections_make_room(struct connections *set)
-{
-	struct connection *oldest[ROOM_AT_ONCE];
-	size_t n = 0, at;
-
-	for (struct connection *c = set->all; c; c = c->next) {
-		if (!is_spare(c))
-			continue;
-		for (at = n; at && oldest[at - 1]->idle_since_ms > c->idle_since_ms; at--)
-			if (at < ROOM_AT_ONCE)
-				oldest[at] = oldest[at - 1];
-		if (at < ROOM_AT_ONCE)
-			oldest[at] = c;
-		n += n < ROOM_AT_ONCE;
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (is_asked(oldest[i]))
-			continue;
-		connection_die(oldest[i]);
-		count_one(COUNT_connections_reclaimed);
-	}
-}
-
-void connections_stop(struct connections *set)
-{
-	set->stopping = true;
-	for (struct connection *c = set->all; c; c = c->next) {
-		if (c->state == CONN_DRAIN)
-			arm_for_state(c);
-		if (c->state != CONN_IDLE || c->out.n || c->write_pending)
-			continue;
-		/* The request of a new one may be in its socket already. */
-		if (c->served)
-			connection_die(c);
-		else
-			arm_for_state(c);
-	}
-}
-
-void connections_break(struct connections *set)
-{
-	for (struct connection *c = set->all; c; c = c->next)
-		lose(c, FRONT_STOPPED);
-}
-
-void connections_release(struct connections *set)
-{
-	uv_close((uv_handle_t *)&set->flush, NULL);
-}

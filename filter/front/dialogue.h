@@ -1,7 +1,7 @@
 /*
- * front/dialogue.h - the inside of a connection, shared by the two files that make it:
- * connection.c (handles, time, sending, life) and dialogue.c (what records mean).
- * Nobody else includes it.
+ * front/dialogue.h - the inside of a connection, shared by the files that make it:
+ * connection.c (handles, time, sending, life), dialogue.c (what records mean) and
+ * connections.c (a worker's set of them). Nobody else includes it.
  */
 #ifndef WEIR_FRONT_DIALOGUE_H
 #define WEIR_FRONT_DIALOGUE_H
@@ -73,6 +73,7 @@ struct connection {
 };
 
 /* connection.c: */
+extern const struct front_kind connection_kind;
 void connection_enter(struct connection *c, enum connection_state state);
 /* (Re)starts the only timer: the peer is too slow after ms. */
 void connection_arm(struct connection *c, int64_t ms);
@@ -84,6 +85,12 @@ void connection_answered(struct connection *c);
 /* The request is over for the owner; what is queued still goes out, then after. */
 void connection_end_request(struct connection *c, enum connection_after after);
 void connection_die(struct connection *c);
+/* Ends it under the owner's feet, who is told why. */
+void connection_lose(struct connection *c, enum front_gone why);
+/* Starts or stops the timer as the state it is in wants it. */
+void connection_arm_for_state(struct connection *c);
+/* Sends all that was queued in a set: what connections.flush calls. */
+void connection_flush_dirty(uv_prepare_t *prepare);
 /* The peer broke the protocol: counted, logged once a minute, closed. */
 void connection_malformed(struct connection *c, const char *what);
 
