@@ -54,17 +54,21 @@ int job_fail_db(const struct job *j)
 		remedy(sqlite3_extended_errcode(j->db)));
 }
 
+static int append(const char *p, size_t n, void *out)
+{
+	buf_add(out, view_of(p, n));
+	return 0;
+}
+
+/* Not by json_dumps(), which leaves out a key that finds no memory. */
 static int print_json(json_t *value)
 {
 	struct buf out = { 0 };
-	char *text = value ? json_dumps(value, JSON_INDENT(2)) : NULL;
 
-	if (text)
-		buf_addf(&out, "%s\n", text);
-	else
+	if (!value || json_dump_callback(value, append, &out, JSON_INDENT(2)) < 0)
 		out.failed = true;
-	free(text);
 	json_decref(value);
+	buf_add_byte(&out, '\n');
 	return ctl_print(&out);
 }
 

@@ -167,17 +167,22 @@ static json_t *dispatch(const struct ask *ask)
 	return unknown_command(name);
 }
 
-/* The object as a line; takes over its reference. */
+static int append(const char *p, size_t n, void *line)
+{
+	buf_add(line, view_of(p, n));
+	return 0;
+}
+
+/* The object as a line; takes over its reference. NULL when memory is out, which the line
+ * keeps in mind: jansson's own buffer leaves out a key that found none. */
 static char *as_line(json_t *object)
 {
 	struct buf line = { 0 };
-	char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 
+	if (!object || json_dump_callback(object, append, &line, JSON_COMPACT) < 0)
+		line.failed = true;
 	json_decref(object);
-	if (!text)
-		return NULL;
-	buf_addf(&line, "%s\n", text);
-	free(text);
+	buf_add_byte(&line, '\n');
 	return buf_steal(&line);
 }
 
