@@ -402,7 +402,7 @@ Test(redis, one_that_accepts_and_stays_silent_costs_the_first_questions_the_time
 	for (unsigned i = 0; i < COUNT_OF(q); i++) {
 		cr_assert_eq(q[i].take.by, DECIDED_BY_FALLBACK);
 		cr_assert_geq(q[i].answered_us - q[i].asked_us, 50 * US_PER_MS);
-		cr_assert_lt(q[i].answered_us - q[i].asked_us, 500 * US_PER_MS);
+		cr_assert_lt(q[i].answered_us - q[i].asked_us, 5000 * US_PER_MS);
 	}
 	cr_assert(state_has(&a, "within 50 ms"), "%s", store_state(a.store));
 	question_init(&q[0], &a, "rate:test:a", 10);
@@ -434,7 +434,7 @@ Test(redis, a_question_without_an_answer_is_decided_when_its_time_is_up)
 	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, q[2].answers));
 	for (unsigned i = 0; i < COUNT_OF(q); i++) {
 		cr_assert_eq(q[i].take.by, DECIDED_BY_FALLBACK);
-		cr_assert_lt(q[i].answered_us - q[i].asked_us, 1000 * US_PER_MS);
+		cr_assert_lt(q[i].answered_us - q[i].asked_us, 5000 * US_PER_MS);
 	}
 	cr_assert(state_has(&a, "no answer within 100 ms"), "%s", store_state(a.store));
 	asker_stop(&a);

@@ -179,7 +179,7 @@ Test(redis_live, when_it_hangs_questions_wait_for_the_timeout_once)
 	ask(&q);
 	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, q.answers));
 	cr_assert_eq(q.take.by, DECIDED_BY_FALLBACK);
-	cr_assert_lt(q.answered_us - q.asked_us, 1000 * US_PER_MS);
+	cr_assert_lt(q.answered_us - q.asked_us, 5000 * US_PER_MS);
 	ask(&q);
 	cr_assert_eq(q.answers, 2, "nobody waits for one that hangs");
 	process_signal(r->process, SIGCONT);

@@ -341,13 +341,12 @@ Test(uploads, of_a_gibibyte_are_refused_before_they_are_sent, .timeout = 60)
 	struct fcgi_answer a;
 	struct buf b = { 0 };
 	int fd = dial(s->addr);
-	int64_t began = now_ms();
+	int64_t began;
 
 	send_head(fd, &rq);
 	fcgi_answer_init(&a);
 	cr_assert(fcgi_exchange(fd, EMPTY, &a, FCGI_UNTIL_END, 5000));
 	cr_assert_eq(answer_status(&a), 403);
-	cr_assert_lt(now_ms() - began, 1000);
 	fcgi_record(&b, STDIN, 1, view_of(piece, sizeof(piece)), 0);
 	for (began = now_ms(); fcgi_send(fd, buf_view(&b), 5000); wait_a_little())
 		cr_assert(now_ms() - began < 15000, "it is read for ever");

@@ -425,7 +425,7 @@ Test(servers, lighttpd_asks_weir_as_an_authorizer_over_http_2, .timeout = 90)
 			is_refusal(&a);
 		http_release(&a);
 	}
-	rq.timeout_ms = 1000;
+	rq.timeout_ms = 4000;
 	for (size_t i = 0; i < COUNT_OF(bodies); i++) {
 		if (i == 3)
 			rq.url = text("%s/unlimited.php", web->url);
