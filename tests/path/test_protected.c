@@ -364,10 +364,15 @@ Test(protected, a_file_that_may_not_grow_is_told_and_survived)
 /* nginx finds its kept connections closed now and then, and takes another. */
 Test(protected, kept_connections_that_make_room_cost_nginx_no_answer, .timeout = 60)
 {
-	struct site *s = small_site("max_connections = 2\n");
+	struct site *s = small_site("max_connections = 2\nhead_timeout = 1h\n");
 	const struct web *web = nginx_keepalive_start(s->addr);
 	const char *url = text("%s/x", web->url);
+	struct buf bytes = { 0 };
+	int fd = dial(s->addr);
 
+	/* Half a head holds one connection: what nginx keeps is all there is to close. */
+	fcgi_compose_head(&bytes, &(struct fcgi_request){ .uri = "/x" });
+	cr_assert(fcgi_send(fd, view_of(bytes.p, 20), 5000));
 	for (int i = 0; i < 100; i++) {
 		struct http_answer a;
 
@@ -378,4 +383,6 @@ Test(protected, kept_connections_that_make_room_cost_nginx_no_answer, .timeout =
 			cr_assert_eq(site_get(s, "/x"), 200);
 	}
 	cr_assert(reaches(s, "connections_reclaimed", 1));
+	buf_release(&bytes);
+	close(fd);
 }
