@@ -90,6 +90,15 @@ static void check_cut(const struct pair *params, size_t n)
 	MUST(got != FORWARDED_FOUND || address_equal(&a, &b));
 }
 
+/* Commas alone are an empty list, which says nothing. */
+static bool has_entry(struct view list)
+{
+	while (list.n)
+		if (view_trim(view_cut(&list, ',')).n)
+			return true;
+	return false;
+}
+
 /* What a client sends in front changes nothing once a stranger was found. */
 static void check_prepended(const struct request *rq)
 {
@@ -104,7 +113,7 @@ static void check_prepended(const struct request *rq)
 	if (rq->n_params)
 		memcpy(more + 1, rq->params, rq->n_params * sizeof(*more));
 	for (size_t i = 1; i <= rq->n_params; i++)
-		if (is_list(&more[i]) && view_trim(more[i].value).n) {
+		if (is_list(&more[i]) && has_entry(more[i].value)) {
 			MUST(forwarded_client(&with, &trusted, &b) == FORWARDED_FOUND);
 			MUST(address_equal(&a, &b));
 			return;

@@ -130,5 +130,6 @@ void plain_hook_POST_TEST(struct criterion_test_stats *stats) __attribute__((wea
 #define cr_skip(...)      plain_skip(" " __VA_ARGS__)
 #define cr_skip_test(...) plain_skip(" " __VA_ARGS__)
 #define cr_log_info(...)  plain_log(" " __VA_ARGS__)
+#define cr_log_warn(...)  plain_log(" " __VA_ARGS__)
 
 #endif

@@ -1,0 +1,2 @@
+/* All of it is in criterion.h. */
+#include <criterion/criterion.h>
