@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-static int log_fd = 2;
+static _Atomic int log_fd = 2;
 static _Atomic enum log_level log_least = LOG_LEVEL_NOTICE;
 
 static const char *const level_names[] = {
@@ -117,7 +117,8 @@ size_t log_format(char *out, size_t cap, const char *event, const struct log_fie
 static void write_line(const char *text, size_t n)
 {
 	static _Atomic uint64_t dropped;
-	struct pollfd ready = { .fd = log_fd, .events = POLLOUT };
+	int fd = log_fd;
+	struct pollfd ready = { .fd = fd, .events = POLLOUT };
 	char note[64];
 	uint64_t missed;
 	ssize_t done;
@@ -126,12 +127,12 @@ static void write_line(const char *text, size_t n)
 		atomic_fetch_add(&dropped, 1);
 		return;
 	}
-	done = write(log_fd, text, n);
+	done = write(fd, text, n);
 	missed = done < 0 ? 0 : atomic_exchange(&dropped, 0);
 	if (missed) {
 		snprintf(note, sizeof(note), "event=\"log lines dropped\" lines=%llu\n",
 			(unsigned long long)missed);
-		done = write(log_fd, note, strlen(note));
+		done = write(fd, note, strlen(note));
 	}
 }
 

@@ -46,7 +46,7 @@ struct log_field {
 	((struct log_field){ .key = (k), .kind = LOG_KIND_NUMBER, .number = (int64_t)(i) })
 
 /* Where lines go (2 until told) and the least urgent level written (NOTICE).
- * The descriptor is chosen before threads start; the level may change later. */
+ * Any thread; lines being written meanwhile go where they began to. */
 void log_open(int fd, enum log_level least);
 bool log_wants(enum log_level level);
 
