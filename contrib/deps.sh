@@ -1,8 +1,9 @@
 #!/bin/sh
 # Install what weir needs from Debian 12: to build and run it; with --demo also what
 # the quick start shows it with (lighttpd, Redis); with --test also what the test
-# suite uses (more servers, sanitizers, linters); with --suites what other
-# people's tests need (see tests/README.md). Runs as root, or through sudo.
+# suite uses (more servers, sanitizers, linters); with --suites what is run by hand
+# needs: other people's tests, valgrind, the benchmarks (see tests/README.md). Runs as
+# root, or through sudo.
 set -eu
 
 build='build-essential meson ninja-build pkg-config
@@ -12,7 +13,7 @@ demo='lighttpd redis-server spawn-fcgi curl perl'
 test='libfaketime libcriterion-dev libcurl4-openssl-dev nginx-light php8.2-fpm
 	apache2 libapache2-mod-fcgid git libcgi-pm-perl php8.2-cgi
 	iproute2 clang libclang-rt-14-dev clang-format clang-tidy cppcheck shellcheck'
-suites='libfcgi-perl nginx-light'
+suites='libfcgi-perl nginx-light valgrind fcgiwrap apache2-utils'
 
 case "${1:-}" in
 '')	packages=$build ;;
