@@ -9,6 +9,7 @@
 #
 #	CC                 clang-14, or clang
 #	WEIR_FUZZ_BUILD    the build directory (build-fuzz)
+#	WEIR_FUZZ_SEED     of chance; without it another each time
 #	WEIR_FUZZ_RUNS     executions after which a driver may stop before its time
 set -eu
 
@@ -70,7 +71,8 @@ for name in "$@"; do
 	[ ! -e "$words" ] || dict=-dict=$words
 	status=0
 	# shellcheck disable=SC2086 # no dictionary, no argument
-	"$driver" -max_total_time="$seconds" -runs="${WEIR_FUZZ_RUNS:--1}" -timeout=5 \
+	"$driver" -max_total_time="$seconds" -runs="${WEIR_FUZZ_RUNS:--1}" \
+		-seed="${WEIR_FUZZ_SEED:-0}" -timeout=5 \
 		-rss_limit_mb=2048 -malloc_limit_mb=256 -max_len=4096 -print_final_stats=1 \
 		-artifact_prefix="$findings/$name-" $dict "$build/corpus/$name" "$seeds" \
 		>"$log" 2>&1 || status=$?
