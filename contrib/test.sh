@@ -79,7 +79,8 @@ if [ -z "$quick" ]; then
 	check "where threads meet, under ThreadSanitizer" \
 		env WEIR_TSAN_BUILD="$build-tsan" "$top/tests/tsan.sh" --short
 	check "fuzz drivers, a few seconds each" \
-		env WEIR_FUZZ_BUILD="$build-fuzz" WEIR_FUZZ_SEED=1 "$top/tests/fuzz/run.sh" 6
+		env WEIR_FUZZ_BUILD="$build-fuzz" WEIR_FUZZ_SEED=1 \
+		WEIR_FUZZ_RUNS=15000 "$top/tests/fuzz/run.sh" 6
 fi
 
 port=$("$top/tests/free_port.py")

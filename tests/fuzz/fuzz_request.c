@@ -174,7 +174,7 @@ static void check_target(const struct request *rq)
 	bool given;
 
 	MUST(buf_ok(&scratch));
-	if (request_param(rq, "REQUEST_URI").n)
+	if (!scratch.n) /* else it is from SCRIPT_NAME, which may hold one */
 		MUST(!target.path.n || !memchr(target.path.p, '?', target.path.n));
 	if (request_content_length(rq, &length, &given) && given)
 		MUST(length <= INT64_MAX);
