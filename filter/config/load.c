@@ -59,6 +59,26 @@ static bool full_pattern(const char *main_file, const char *pattern, struct buf 
 	return buf_str(out) != NULL;
 }
 
+int load_slurp(struct load *l, const char *name, struct stat *st, struct buf *text)
+{
+	const char *main_file = l->config->file, *slash = strrchr(main_file, '/');
+	struct buf full = { 0 };
+	int err = 0;
+
+	if (name[0] != '/' && slash)
+		buf_add(&full, view_of(main_file, (size_t)(slash - main_file) + 1));
+	buf_add_str(&full, name);
+	if (!buf_str(&full))
+		err = ENOMEM;
+	else if (stat(full.p, st) < 0)
+		err = errno;
+	else
+		err = S_ISREG(st->st_mode) ? ini_slurp(full.p, text) : EISDIR;
+	buf_release(&full);
+	l->m->no_memory |= err == ENOMEM;
+	return err;
+}
+
 static bool is_read_already(const struct load *l, const char *file)
 {
 	for (size_t i = 0; i < l->config->n_files; i++) {

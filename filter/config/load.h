@@ -4,6 +4,8 @@
 #ifndef WEIR_CONFIG_LOAD_H
 #define WEIR_CONFIG_LOAD_H
 
+#include <sys/stat.h>
+
 #include "config/config.h"
 #include "config/ini.h"
 #include "config/options.h"
@@ -45,6 +47,11 @@ bool load_file(struct load *l, const char *file, bool is_main);
 /* endpoints.c: from the rules and options of the file that was read. */
 void load_finish_endpoint(struct load *l);
 void load_finish_site(struct load *l);
+
+/* load.c: reads the file that an option names, relative to the directory of weir.ini. 0,
+ * or an errno: EISDIR for what is no regular file (a pipe would block), ENOMEM, which is
+ * noted already. */
+int load_slurp(struct load *l, const char *name, struct stat *st, struct buf *text);
 
 /* reply_template.c: reads the file that reply.template names. */
 void load_reply_template(struct load *l);

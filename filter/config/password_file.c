@@ -6,24 +6,12 @@
  * container systems hand secrets over that way.
  */
 #include <errno.h>
-#include <sys/stat.h>
 
 #include "config/load.h"
 
 #define PASSWORD_MAX 512
 
 static const char subject[] = "store.password_file";
-
-/* Relative to the directory of weir.ini. */
-static const char *full_name(const struct load *l, struct buf *out)
-{
-	const char *main_file = l->config->file, *slash = strrchr(main_file, '/');
-
-	if (l->draft.password_file[0] != '/' && slash)
-		buf_add(out, view_of(main_file, (size_t)(slash - main_file) + 1));
-	buf_add_str(out, l->draft.password_file);
-	return buf_str(out);
-}
 
 /* What is wrong with the text, or NULL; *password is then the line. */
 static const char *check_line(struct view text, struct view *password)
@@ -40,24 +28,19 @@ static const char *check_line(struct view text, struct view *password)
 	return NULL;
 }
 
-static void read_password(struct load *l, const char *file, struct buf *text)
+static void read_password(struct load *l, struct buf *text)
 {
 	struct place at = load_place(l, "store", "password_file");
 	struct view name = view_str(l->draft.password_file), line;
 	const char *wrong;
 	struct stat st;
-	int err = stat(file, &st) < 0 ? errno : 0;
+	int err = load_slurp(l, l->draft.password_file, &st, text);
 
-	/* A pipe would block. */
-	if (!err && !S_ISREG(st.st_mode)) {
+	if (err == ENOMEM)
+		return;
+	if (err == EISDIR) {
 		mistake_value(l->m, at, subject, name,
 			"is not a file; write the name of one, relative to this one");
-		return;
-	}
-	if (!err)
-		err = ini_slurp(file, text);
-	if (err == ENOMEM) {
-		l->m->no_memory = true;
 		return;
 	}
 	if (err) {
@@ -83,16 +66,10 @@ static void read_password(struct load *l, const char *file, struct buf *text)
 
 void load_password_file(struct load *l)
 {
-	struct buf name = { 0 }, text = { 0 };
-	const char *file;
+	struct buf text = { 0 };
 
 	if (!l->draft.password_file || !*l->draft.password_file)
 		return;
-	file = full_name(l, &name);
-	if (file)
-		read_password(l, file, &text);
-	else
-		l->m->no_memory = true;
-	buf_release(&name);
+	read_password(l, &text);
 	buf_release(&text);
 }

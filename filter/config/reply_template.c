@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "config/load.h"
 
@@ -93,31 +92,15 @@ static bool check_words(struct load *l, struct view text)
 	return ok;
 }
 
-/* Relative to the directory of weir.ini. */
-static const char *full_name(const struct load *l, struct buf *out)
-{
-	const char *main_file = l->config->file, *slash = strrchr(main_file, '/');
-
-	if (l->draft.reply_template[0] != '/' && slash)
-		buf_add(out, view_of(main_file, (size_t)(slash - main_file) + 1));
-	buf_add_str(out, l->draft.reply_template);
-	return buf_str(out);
-}
-
-static void read_template(struct load *l, const char *file, struct buf *text)
+static void read_template(struct load *l, struct buf *text)
 {
 	struct stat st;
-	int err = stat(file, &st) < 0 ? errno : 0;
+	int err = load_slurp(l, l->draft.reply_template, &st, text);
 
-	/* A pipe would block. */
-	if (!err && !S_ISREG(st.st_mode)) {
-		wrong(l, "is not a file; write the name of one, relative to this one");
-		return;
-	}
-	if (!err)
-		err = ini_slurp(file, text);
 	if (err == ENOMEM)
-		l->m->no_memory = true;
+		return;
+	if (err == EISDIR)
+		wrong(l, "is not a file; write the name of one, relative to this one");
 	else if (err == EFBIG || (!err && text->n > TEMPLATE_MAX))
 		wrong(l, "is too large; a template has at most %d bytes", TEMPLATE_MAX);
 	else if (err)
@@ -135,16 +118,10 @@ static void read_template(struct load *l, const char *file, struct buf *text)
 
 void load_reply_template(struct load *l)
 {
-	struct buf name = { 0 }, text = { 0 };
-	const char *file;
+	struct buf text = { 0 };
 
 	if (!l->draft.reply_template || !*l->draft.reply_template)
 		return;
-	file = full_name(l, &name);
-	if (file)
-		read_template(l, file, &text);
-	else
-		l->m->no_memory = true;
-	buf_release(&name);
+	read_template(l, &text);
 	buf_release(&text);
 }

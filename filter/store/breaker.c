@@ -11,17 +11,6 @@ void breaker_init(struct breaker *b)
 	*b = (struct breaker){ .state = BREAKER_CLOSED };
 }
 
-const char *breaker_state_name(enum breaker_state state)
-{
-	static const char *const names[] = {
-		[BREAKER_CLOSED] = "closed",
-		[BREAKER_OPEN] = "open",
-		[BREAKER_HALF_OPEN] = "half-open",
-	};
-
-	return names[state];
-}
-
 uint64_t breaker_answers(const struct breaker *b, uint64_t *slow)
 {
 	*slow = b->answers[0].slow + b->answers[1].slow;

@@ -75,6 +75,4 @@ enum breaker_change breaker_probed(struct breaker *b, unsigned turn, bool good);
 /* Answers within the window, and how many of them were slow. */
 uint64_t breaker_answers(const struct breaker *b, uint64_t *slow);
 
-const char *breaker_state_name(enum breaker_state state);
-
 #endif
