@@ -8,52 +8,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "asker.h"
 #include "base/clock.h"
 #include "base/counters.h"
-#include "fake_redis.h"
+#include "fake.h"
 #include "store/script.h"
 #include "support.h"
-
-/* take.lua's reply for one tier that admits, with so much remaining. */
-#define COUNTED(remaining) "*6\r\n:1\r\n:1\r\n:" remaining "\r\n:0\r\n:60000000\r\n:0\r\n"
-
-static struct fake_redis *start_fake(const struct fake_rule *rules)
-{
-	struct fake_redis *f = fake_redis_start(
-		test_path("fake"), script_sha(), COUNTED("7"), rules);
-
-	cr_assert(f);
-	return f;
-}
-
-static bool state_has(struct asker *a, const char *words)
-{
-	return strstr(store_state(a->store), words);
-}
 
 static bool state_is(struct asker *a, const char *state)
 {
 	return strcmp(store_state(a->store), state) == 0;
 }
 
-/* In the log. */
-static unsigned occurrences(const char *words)
-{
-	const char *at = file_read(test_path("store.log"));
-	unsigned n = 0;
-
-	cr_assert(at);
-	while ((at = strstr(at, words))) {
-		at += strlen(words);
-		n++;
-	}
-	return n;
-}
-
 Test(redis, a_question_is_counted_there)
 {
-	struct fake_redis *f = start_fake(NULL);
+	struct fake_redis *f = start_fake("fake", NULL);
 	struct asker a;
 	struct question q;
 
@@ -88,7 +56,7 @@ Test(redis, a_question_is_counted_there)
 
 Test(redis, without_a_password_and_in_database_0_nothing_is_said_about_them)
 {
-	struct fake_redis *f = start_fake(NULL);
+	struct fake_redis *f = start_fake("fake", NULL);
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
@@ -105,7 +73,7 @@ Test(redis, a_thousand_questions_are_under_way_at_once_and_answered_in_order)
 	enum {
 		N = 1000
 	};
-	struct fake_redis *f = start_fake(NULL);
+	struct fake_redis *f = start_fake("fake", NULL);
 	struct question *q = calloc(N, sizeof(*q));
 	struct asker a;
 
@@ -137,7 +105,7 @@ Test(redis, after_a_flush_of_the_script_cache_each_question_is_replayed_once)
 		{ "EVALSHA", 1, N, .bytes = "-NOSCRIPT No matching script.\r\n" },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct question q[N];
 	struct asker a;
 
@@ -225,7 +193,7 @@ static void expect_fault(const struct fault *fault)
 		{ "EVALSHA", 1, 1, .bytes = fault->bytes, .close = fault->close },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	int64_t before = counter_sum(COUNT_store_failures);
 	struct question q[3];
 	struct asker a;
@@ -269,7 +237,7 @@ Test(redis, a_second_noscript_is_a_failure)
 		{ "EVAL", 1, 1, .bytes = "-NOSCRIPT No matching script.\r\n" },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
@@ -309,7 +277,7 @@ Test(redis, a_greeting_that_is_refused_says_why_and_no_question_is_sent)
 {
 	for (size_t i = 0; i < COUNT_OF(refusals); i++) {
 		const struct fake_rule rules[] = { refusals[i].rule, { 0 } };
-		struct fake_redis *f = start_fake(rules);
+		struct fake_redis *f = start_fake("fake", rules);
 		struct asker a;
 
 		asker_init(&a, test_path("fake"));
@@ -334,7 +302,7 @@ Test(redis, the_log_says_once_that_it_is_down_and_once_that_it_is_up_and_no_pass
 				 "'sesame'\r\n" },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
@@ -359,7 +327,7 @@ Test(redis, one_that_greets_well_and_fails_at_each_question_is_logged_once)
 		{ "EVALSHA", 1, 3, .bytes = "-OOM command not allowed\r\n" },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
@@ -387,7 +355,7 @@ static void stand_still(int64_t until_us)
 Test(redis, one_that_accepts_and_stays_silent_costs_the_first_questions_the_timeout)
 {
 	const struct fake_rule rules[] = { { "INFO", 1, 0 }, { "SCRIPT", 1, 0 }, { 0 } };
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct question q[3];
 	struct asker a;
 
@@ -418,7 +386,7 @@ Test(redis, one_that_accepts_and_stays_silent_costs_the_first_questions_the_time
 Test(redis, a_question_without_an_answer_is_decided_when_its_time_is_up)
 {
 	const struct fake_rule rules[] = { { "EVALSHA", 2, 0 }, { 0 } };
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct question q[3];
 	struct asker a;
 
@@ -449,7 +417,7 @@ Test(redis, a_replay_does_not_start_the_clock_anew)
 		{ "EVAL", 1, 0 },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct question q;
 	struct asker a;
 
@@ -474,7 +442,7 @@ Test(redis, an_answer_that_comes_late_does_not_reach_a_later_question)
 		{ "EVALSHA", 2, 2, .before_ms = 300, .bytes = COUNTED("99") },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
@@ -494,7 +462,7 @@ Test(redis, answers_that_wait_in_the_socket_count_although_the_worker_was_busy)
 		{ "EVALSHA", 2, 2, .before_ms = 50, .bytes = COUNTED("5") },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct question q;
 	struct asker a;
 
@@ -527,7 +495,7 @@ Test(redis, a_reply_too_many_does_not_reach_a_question_asked_meanwhile)
 		{ "EVALSHA", 1, 1, .bytes = COUNTED("5") COUNTED("66") },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct question q[2];
 	struct asker a;
 
@@ -564,7 +532,7 @@ Test(redis, a_reply_that_comes_while_nothing_is_asked_ends_the_connection_only)
 				.late = strays[i] },
 			{ 0 },
 		};
-		struct fake_redis *f = start_fake(rules);
+		struct fake_redis *f = start_fake("fake", rules);
 		struct question q;
 		struct asker a;
 
@@ -589,7 +557,7 @@ Test(redis, a_question_queued_behind_a_stray_reply_does_not_get_it)
 			.late = COUNTED("66") },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct question q[2];
 	struct asker a;
 
@@ -615,7 +583,7 @@ Test(redis, an_idle_connection_that_is_closed_is_made_again_and_costs_no_questio
 			.close = true },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
@@ -668,7 +636,7 @@ Test(redis, it_is_used_soon_after_it_begins_to_listen)
 	asker_init(&a, test_path("fake"));
 	asker_start(&a);
 	cr_assert_eq(ask_one(&a, "rate:test:a", 10), DECIDED_BY_FALLBACK);
-	f = start_fake(NULL);
+	f = start_fake("fake", NULL);
 	cr_assert(decided_by_redis_within(&a, 10000));
 	asker_stop(&a);
 	fake_redis_stop(f);
@@ -892,7 +860,7 @@ static void expect_cancelled(struct asker *a, bool connected)
 
 Test(redis, a_cancelled_question_is_never_answered_and_moves_nobody_else)
 {
-	struct fake_redis *f = start_fake(NULL);
+	struct fake_redis *f = start_fake("fake", NULL);
 	struct asker a;
 
 	asker_init(&a, test_path("fake"));
@@ -910,7 +878,7 @@ static void cancel_next(struct question *q)
 
 Test(redis, a_question_may_be_cancelled_while_another_is_answered)
 {
-	struct fake_redis *f = start_fake(NULL);
+	struct fake_redis *f = start_fake("fake", NULL);
 	struct question q[3];
 	struct asker a;
 
@@ -950,7 +918,7 @@ Test(redis, a_store_that_is_closed_forgets_its_questions)
 {
 	for (size_t i = 0; i < COUNT_OF(closings); i++) {
 		const struct fake_rule rules[] = { closings[i].rule, { 0 } };
-		struct fake_redis *f = start_fake(rules);
+		struct fake_redis *f = start_fake("fake", rules);
 		struct question q[3];
 		struct asker a;
 
@@ -978,7 +946,7 @@ Test(redis, a_store_that_is_closed_forgets_its_questions)
 
 Test(redis, programs_do_not_inherit_the_connection)
 {
-	struct fake_redis *f = start_fake(NULL);
+	struct fake_redis *f = start_fake("fake", NULL);
 	unsigned found = 0;
 	struct asker a;
 

@@ -4,43 +4,10 @@
  */
 #include <criterion/criterion.h>
 
-#include "asker.h"
 #include "base/clock.h"
 #include "base/counters.h"
-#include "fake_redis.h"
-#include "store/script.h"
+#include "fake.h"
 #include "support.h"
-
-/* take.lua's reply for one tier that admits, with so much remaining. */
-#define COUNTED(remaining) "*6\r\n:1\r\n:1\r\n:" remaining "\r\n:0\r\n:60000000\r\n:0\r\n"
-
-static struct fake_redis *start_fake(const struct fake_rule *rules)
-{
-	struct fake_redis *f = fake_redis_start(
-		test_path("fake"), script_sha(), COUNTED("7"), rules);
-
-	cr_assert(f);
-	return f;
-}
-
-static bool state_has(struct asker *a, const char *words)
-{
-	return strstr(store_state(a->store), words);
-}
-
-/* In the log. */
-static unsigned occurrences(const char *words)
-{
-	const char *at = file_read(test_path("store.log"));
-	unsigned n = 0;
-
-	cr_assert(at);
-	while ((at = strstr(at, words))) {
-		at += strlen(words);
-		n++;
-	}
-	return n;
-}
 
 enum {
 	WORKERS = 4
@@ -108,7 +75,7 @@ Test(breaker, when_it_fails_again_and_again_all_workers_stop_asking_and_one_prob
 		{ "SCRIPT", WORKERS + 1, 17, .bytes = "-LOADING Redis is loading\r\n" },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct firm firm;
 	unsigned calls;
 
@@ -161,7 +128,7 @@ Test(breaker, slow_answers_open_it_for_everybody_and_a_fast_one_to_a_probe_close
 			.bytes = COUNTED("5") },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct question q[40], one;
 	struct firm firm;
 
@@ -201,7 +168,7 @@ Test(breaker, a_late_answer_to_a_probe_reaches_no_question)
 			.bytes = COUNTED("99") },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct question q[40];
 	struct firm firm;
 
@@ -239,7 +206,7 @@ Test(breaker, whoever_leaves_while_it_probes_leaves_the_turn_to_another)
 	firm.a.config->store.breaker_failures = 1;
 	firm_start(&firm);
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
-	f = start_fake(rules);
+	f = start_fake("fake", rules);
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, fake_redis_count(f, "INFO") == 1));
 	/* One of them probes, and there will be no answer. */
 	for (unsigned i = 0; i < COUNT_OF(firm.others); i++) {
@@ -247,7 +214,7 @@ Test(breaker, whoever_leaves_while_it_probes_leaves_the_turn_to_another)
 		firm.others[i] = NULL;
 	}
 	fake_redis_stop(f);
-	f = start_fake(NULL);
+	f = start_fake("fake", NULL);
 	cr_assert(decided_by_redis_within(&firm.a, PATIENCE_MS));
 	firm_stop(&firm);
 	fake_redis_stop(f);
@@ -261,7 +228,7 @@ Test(breaker, of_one_that_accepts_and_is_silent_only_the_first_questions_wait)
 		TIMEOUT_MS = 20
 	};
 	const struct fake_rule rules[] = { { "INFO", 1, 0 }, { "SCRIPT", 1, 0 }, { 0 } };
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	unsigned waited = 0, at_once = 0;
 	struct firm firm;
 
@@ -303,7 +270,7 @@ Test(breaker, of_one_that_falls_silent_each_worker_loses_what_was_under_way_and_
 		{ "PROBE", WORKERS + 1, 0 },
 		{ 0 },
 	};
-	struct fake_redis *f = start_fake(rules);
+	struct fake_redis *f = start_fake("fake", rules);
 	struct question q[WORKERS * EACH], one;
 	struct firm firm;
 

@@ -5,23 +5,10 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "asker.h"
 #include "base/clock.h"
 #include "base/counters.h"
-#include "fake_redis.h"
-#include "store/script.h"
+#include "fake.h"
 #include "support.h"
-
-#define COUNTED "*6\r\n:1\r\n:1\r\n:7\r\n:0\r\n:60000000\r\n:0\r\n"
-
-static struct fake_redis *start_fake(const char *name, const struct fake_rule *rules)
-{
-	struct fake_redis *f = fake_redis_start(
-		test_path(name), script_sha(), COUNTED, rules);
-
-	cr_assert(f);
-	return f;
-}
 
 /* What the first is like; the second can count. */
 static const struct {
