@@ -62,4 +62,20 @@ static inline struct view fuzz_take(struct view *in, size_t n)
 	return taken;
 }
 
+/* A FastCGI record as the input has it, type, id, length, padding and content, which is
+ * taken off *in. */
+static inline void fuzz_record(struct view *in, struct buf *b)
+{
+	uint8_t type = fuzz_byte(in), id = fuzz_byte(in), n = fuzz_byte(in);
+	uint8_t padding = fuzz_byte(in) & 7;
+	struct view content = fuzz_take(in, n);
+	const char header[8] = { 1, (char)type, 0, (char)id, 0, (char)content.n,
+		(char)padding, 0 };
+
+	buf_add(b, view_of(header, sizeof(header)));
+	buf_add(b, content);
+	buf_add(b, view_of("\xff\xff\xff\xff\xff\xff\xff", padding));
+	MUST(buf_ok(b));
+}
+
 #endif

@@ -172,15 +172,8 @@ static void give(struct run *r, struct view bytes, size_t cut)
 static void give_record(struct run *r, struct view *in, size_t cut)
 {
 	struct buf b = { 0 };
-	uint8_t type = fuzz_byte(in), id = fuzz_byte(in), n = fuzz_byte(in);
-	uint8_t padding = fuzz_byte(in) & 7;
-	struct view content = fuzz_take(in, n);
 
-	record_put_header(&b, type, id, (uint16_t)content.n);
-	MUST(buf_ok(&b));
-	b.p[6] = (char)padding;
-	buf_add(&b, content);
-	buf_add(&b, view_of("\xff\xff\xff\xff\xff\xff\xff", padding));
+	fuzz_record(in, &b);
 	give(r, buf_view(&b), cut);
 	buf_release(&b);
 }

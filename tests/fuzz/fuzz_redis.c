@@ -293,8 +293,9 @@ static void step(struct run *r, struct view *in, size_t cut)
 	sim_settle();
 }
 
-static void run(struct run *r, struct view in, size_t cut)
+static struct buf run(struct view in, size_t cut)
 {
+	static struct run state, *const r = &state;
 	uint8_t flags = fuzz_byte(&in);
 
 	*r = (struct run){ 0 };
@@ -326,21 +327,10 @@ static void run(struct run *r, struct view in, size_t cut)
 	sim_end();
 	for (size_t i = 0; i < r->n_pieces; i++)
 		fuzz_drop(r->pieces[i]);
+	return r->seen;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct run whole, cut;
-	struct view in = view_of((const char *)data, size);
-
-	if (size < 2)
-		return 0;
-	run(&whole, in, SIZE_MAX);
-	if (data[1] < 128) {
-		run(&cut, in, 1 + data[1] % 32);
-		MUST(view_eq(buf_view(&whole.seen), buf_view(&cut.seen)));
-		buf_release(&cut.seen);
-	}
-	buf_release(&whole.seen);
-	return 0;
+	return sim_in_any_cut(data, size, run);
 }

@@ -64,4 +64,9 @@ void sim_pass(int64_t ms);
 /* After everything was closed: nothing may be left. Forgets all. */
 void sim_end(void);
 
+/* For LLVMFuzzerTestOneInput(): what is seen of an input is the same in any cut. run returns
+ * what was seen, to be released; cut is the size of the pieces that are given. */
+int sim_in_any_cut(
+	const uint8_t *data, size_t size, struct buf (*run)(struct view in, size_t cut));
+
 #endif
