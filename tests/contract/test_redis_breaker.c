@@ -119,6 +119,16 @@ Test(breaker, when_it_fails_again_and_again_all_workers_stop_asking_and_one_prob
 	fake_redis_stop(f);
 }
 
+/* Once all are connected, the workers in turn. */
+static void ask_all_at_once(struct firm *f, struct question *q, unsigned n)
+{
+	cr_assert(RUN_UNTIL(&f->a, PATIENCE_MS, counter_sum(COUNT_store_connects) == 4));
+	for (unsigned i = 0; i < n; i++) {
+		question_init(&q[i], &f->a, "rate:test:a", 1000000);
+		store_take(firm_store(f, i % WORKERS), &q[i].take);
+	}
+}
+
 Test(breaker, slow_answers_open_it_for_everybody_and_a_fast_one_to_a_probe_closes_it)
 {
 	/* The fake answers one after the other: each waits for those before it. */
@@ -135,11 +145,7 @@ Test(breaker, slow_answers_open_it_for_everybody_and_a_fast_one_to_a_probe_close
 	firm_init(&firm, test_path("fake"));
 	firm.a.config->store.breaker_slow_ms = 20;
 	firm_start(&firm);
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_connects) == 4));
-	for (unsigned i = 0; i < COUNT_OF(q); i++) {
-		question_init(&q[i], &firm.a, "rate:test:a", 1000000);
-		store_take(firm_store(&firm, i % WORKERS), &q[i].take);
-	}
+	ask_all_at_once(&firm, q, COUNT_OF(q));
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
 	question_init(&one, &firm.a, "rate:test:a", 1000000);
 	ask(&one);
@@ -176,11 +182,7 @@ Test(breaker, a_late_answer_to_a_probe_reaches_no_question)
 	firm.a.config->store.timeout_ms = 1000;
 	firm.a.config->store.breaker_slow_ms = 5;
 	firm_start(&firm);
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_connects) == 4));
-	for (unsigned i = 0; i < COUNT_OF(q); i++) {
-		question_init(&q[i], &firm.a, "rate:test:a", 1000000);
-		store_take(firm_store(&firm, i % WORKERS), &q[i].take);
-	}
+	ask_all_at_once(&firm, q, COUNT_OF(q));
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
 	/* Then answers may take longer again. */
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, firm.a.answered == COUNT_OF(q)));
@@ -277,11 +279,7 @@ Test(breaker, of_one_that_falls_silent_each_worker_loses_what_was_under_way_and_
 	firm_init(&firm, test_path("fake"));
 	firm.a.config->store.timeout_ms = 100;
 	firm_start(&firm);
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, counter_sum(COUNT_store_connects) == 4));
-	for (unsigned i = 0; i < COUNT_OF(q); i++) {
-		question_init(&q[i], &firm.a, "rate:test:a", 1000000);
-		store_take(firm_store(&firm, i % WORKERS), &q[i].take);
-	}
+	ask_all_at_once(&firm, q, COUNT_OF(q));
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, firm.a.answered == COUNT_OF(q)));
 	for (unsigned i = 0; i < COUNT_OF(q); i++)
 		cr_assert_eq(q[i].take.by, DECIDED_BY_FALLBACK);

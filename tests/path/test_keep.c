@@ -7,26 +7,6 @@
 
 #include "support.h"
 
-/* php-fpm with further lines for its pool; its address. */
-static const char *php_start(unsigned children, const char *pool)
-{
-	const char *addr = addr_unix("keep-php.sock"), *conf = test_path("keep-php.conf");
-	bool root = geteuid() == 0;
-	const char *const argv[] = { "php-fpm8.2", "-F", "-y", conf, root ? "-R" : NULL,
-		NULL };
-	struct process *p;
-
-	file_write(conf,
-		text("[global]\ndaemonize = no\nerror_log = /dev/stderr\n"
-		     "[tests]\nlisten = %s\n%spm = static\npm.max_children = %u\n%s",
-			addr + 5, root ? "user = root\ngroup = root\n" : "", children,
-			pool));
-	p = process_start(&(struct process_spec){ .name = "php-fpm", .argv = argv });
-	if (!WAIT_UNTIL(15000, addr_answers(addr)))
-		fail("php-fpm does not answer:\n%s", process_log(p));
-	return addr;
-}
-
 static struct weir *weir_before(const char *php, const char *backend)
 {
 	return weir_start(&(struct weir_spec){
@@ -59,7 +39,7 @@ static int get(const struct weir *w, const char *path, const char *query, int64_
 Test(keep, idle_connections_leave_children_to_others_by_default)
 {
 	const char *ok = script("ok.php", "echo 'ok';");
-	struct weir *w = weir_before(php_start(2, ""), "");
+	struct weir *w = weir_before(php_fpm_start(2), "");
 
 	for (int i = 0; i < 6; i++)
 		cr_expect_eq(get(w, ok, "", 10000), 200);
@@ -71,7 +51,7 @@ Test(keep, idle_connections_leave_children_to_others_by_default)
 Test(keep, no_more_are_kept_than_told_and_not_for_long)
 {
 	const char *slow = script("slow.php", "usleep(200000); echo 'ok';");
-	const char *php = php_start(2, "");
+	const char *php = php_fpm_start(2);
 	struct weir *w = weir_before(php, "keep = 1\nkeep_idle = 500ms\n");
 	struct buf bytes = { 0 };
 	int fds[3];
@@ -101,7 +81,7 @@ Test(keep, no_more_are_kept_than_told_and_not_for_long)
 Test(keep, an_upload_does_not_wait_for_a_connection_kept_idle)
 {
 	const char *ok = script("ok.php", "echo 'ok';");
-	struct weir *w = weir_before(php_start(1, ""), "keep = 1\nkeep_idle = 60s\n");
+	struct weir *w = weir_before(php_fpm_start(1), "keep = 1\nkeep_idle = 60s\n");
 	struct fcgi_request upload = {
 		.method = "POST", .uri = "/x.php", .script = ok, .body = VIEW("body")
 	};
@@ -120,7 +100,8 @@ Test(keep, an_upload_does_not_wait_for_a_connection_kept_idle)
 Test(keep, children_that_are_replaced_cost_nobody_an_answer)
 {
 	const char *ok = script("ok.php", "echo 'ok';");
-	struct weir *w = weir_before(php_start(1, "pm.max_requests = 2\n"), "keep = 2\n");
+	struct weir *w = weir_before(
+		php_fpm_pool(1, "pm.max_requests = 2\n"), "keep = 2\n");
 
 	for (int i = 0; i < 9; i++)
 		cr_expect_eq(get(w, ok, "", 10000), 200, "request %d", i);
@@ -130,7 +111,7 @@ Test(keep, children_that_are_replaced_cost_nobody_an_answer)
 Test(keep, children_that_are_ended_while_idle_cost_nobody_an_answer)
 {
 	const char *ok = script("ok.php", "echo 'ok';");
-	struct weir *w = weir_before(php_start(1, "request_terminate_timeout = 1\n"),
+	struct weir *w = weir_before(php_fpm_pool(1, "request_terminate_timeout = 1\n"),
 		"keep = 2\nkeep_idle = 1m\n");
 
 	for (int i = 0; i < 3; i++) {
@@ -152,7 +133,7 @@ Test(keep, a_script_that_calls_its_own_site_does_not_wait_for_itself)
 		"$s = stream_socket_client('unix://'.$q['to']); stream_set_timeout($s, 20);"
 		"fwrite($s, file_get_contents($q['what']));"
 		"file_put_contents($q['out'], stream_get_contents($s));");
-	struct weir *w = weir_before(php_start(2, ""), "keep = 2\n");
+	struct weir *w = weir_before(php_fpm_start(2), "keep = 2\n");
 	const char *what = test_path("request"), *out = test_path("answer");
 	struct buf bytes = { 0 };
 	int64_t began = now_ms();

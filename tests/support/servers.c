@@ -80,6 +80,11 @@ const char *programs_dir(void)
 
 const char *php_fpm_start(unsigned children)
 {
+	return php_fpm_pool(children, "");
+}
+
+const char *php_fpm_pool(unsigned children, const char *lines)
+{
 	static unsigned n;
 	const char *addr = addr_unix(text("php%u.sock", ++n));
 	const char *conf = test_path(text("php-fpm-%u.conf", n));
@@ -95,8 +100,9 @@ const char *php_fpm_start(unsigned children)
 		     "pm = static\npm.max_children = %u\n"
 		     "php_admin_value[post_max_size] = 1G\n"
 		     "php_admin_value[memory_limit] = 256M\n"
-		     "catch_workers_output = yes\n",
-			addr + 5, root ? "user = root\ngroup = root\n" : "", children));
+		     "catch_workers_output = yes\n%s",
+			addr + 5, root ? "user = root\ngroup = root\n" : "", children,
+			lines));
 	p = process_start(&(struct process_spec){ .name = "php-fpm", .argv = argv });
 	process_expect(p, addr);
 	return addr;

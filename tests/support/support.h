@@ -136,6 +136,8 @@ const char *redis_run(const struct redis *r, const char *fmt, ...);
 
 /* php-fpm with a pool of its own; returns its address. children is pm.max_children. */
 const char *php_fpm_start(unsigned children);
+/* The same with further lines for the pool. */
+const char *php_fpm_pool(unsigned children, const char *lines);
 /* The echo handler as a FastCGI application at a new address: processes of it share
  * one listening socket as descriptor 0. */
 const char *echo_start(unsigned processes);
