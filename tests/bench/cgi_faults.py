@@ -14,29 +14,15 @@ import struct
 import sys
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from records import STDIN, head, record, stream
+
 name, address, directory = sys.argv[1:4]
 directory = os.path.realpath(directory)
 faults = 0
 
 
-def record(kind, content=b""):
-    return struct.pack("!BBHHBx", 1, kind, 1, len(content), 0) + content
-
-
-def stream(kind, content):
-    cut = [content[at : at + 32768] for at in range(0, len(content), 32768)]
-    return b"".join(record(kind, piece) for piece in cut) + record(kind)
-
-
-def pair(key, value):
-    key, value = key.encode(), value.encode()
-    lengths = [
-        bytes([n]) if n < 128 else struct.pack("!L", n | 1 << 31) for n in (len(key), len(value))
-    ]
-    return b"".join(lengths) + key + value
-
-
-def head(script, more, length):
+def request(script, more, length):
     params = {
         "SCRIPT_FILENAME": script if script.startswith("/") else directory + "/" + script,
         "SCRIPT_NAME": "/" + script,
@@ -47,8 +33,7 @@ def head(script, more, length):
         "REMOTE_ADDR": "127.0.0.1",
     }
     params.update(more)
-    pairs = b"".join(pair(*p) for p in params.items())
-    return record(1, struct.pack("!HB5x", 1, 0)) + stream(4, pairs)
+    return head(1, params)
 
 
 def connect():
@@ -62,7 +47,7 @@ class Answer:
 
     def __init__(self, script, body=b"", more={}, patience=4.0):
         began = time.monotonic()
-        to_send = memoryview(head(script, more, len(body)) + stream(5, body))
+        to_send = memoryview(request(script, more, len(body)) + stream(STDIN, body))
         raw, self.out, self.times, self.ended = b"", b"", [], False
         s = connect()
         s.setblocking(False)
@@ -146,7 +131,7 @@ fault("a child that holds the output", a.seconds > 2.5, f"answered after {a.seco
 pid_file = os.path.join(directory, "pid")
 program("sleeper", f"echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}\nexec sleep 20\n")
 s = connect()
-s.sendall(head("sleeper", {}, 0) + record(5))
+s.sendall(request("sleeper", {}, 0) + record(STDIN))
 while not os.path.exists(pid_file):
     time.sleep(0.01)
 s.close()

@@ -2,10 +2,14 @@
 import os
 import socket
 import struct
+import sys
 import threading
 import time
 
 from stage import TOP, kill, write
+
+sys.path.insert(0, os.path.join(TOP, "tests", "support"))
+from records import END, STDOUT, record
 
 CONNECT_S, SILENCE_S, TOTAL_S = 0.5, 1, 2  # as LIMITS below has them
 SLACK_S = 2  # what a busy machine may add to any of these
@@ -64,16 +68,12 @@ printf 'Content-Type: text/plain\\n\\nhello\\n'
 """
 
 
-def record(kind, content):
-    return struct.pack("!BBHHBx", 1, kind, 1, len(content), 0) + content
-
-
 def stdout(text):
-    return record(6, text)
+    return record(STDOUT, text)
 
 
 def end(protocol_status=0):
-    return record(3, struct.pack("!LB3x", 0, protocol_status))
+    return record(END, struct.pack("!LB3x", 0, protocol_status))
 
 
 class Actor:

@@ -31,6 +31,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from records import GET_VALUES, STDIN, head, pairs, record, stream
+
 WHO = {"weir": 1, "jansson": 2, "sqlite": 4, "libuv": 8}
 PATIENCE = 30.0
 SANITIZER = re.compile(rb"ERROR: (Address|Leak)Sanitizer|runtime error:")
@@ -181,23 +184,6 @@ def never_right(reference, rc, out, err):
 # -- FastCGI --------------------------------------------------------------------------
 
 
-def record(kind, content=b""):
-    return struct.pack("!BBHHBx", 1, kind, 1 if kind != 9 else 0, len(content), 0) + content
-
-
-def stream(kind, content):
-    cut = [content[at : at + 32768] for at in range(0, len(content), 32768)]
-    return b"".join(record(kind, piece) for piece in cut) + record(kind)
-
-
-def pair(key, value):
-    key, value = key.encode(), value.encode()
-    lengths = [
-        bytes([n]) if n < 128 else struct.pack("!L", n | 1 << 31) for n in (len(key), len(value))
-    ]
-    return b"".join(lengths) + key + value
-
-
 def request(path, body=b"", role=1, **more):
     params = {
         "REQUEST_URI": path,
@@ -208,9 +194,7 @@ def request(path, body=b"", role=1, **more):
         "REMOTE_ADDR": "192.0.2.1",
     }
     params.update(more)
-    return (record(1, struct.pack("!HB5x", role, 0))
-        + stream(4, b"".join(pair(*p) for p in params.items()))
-        + (stream(5, body) if role == 1 else b""))
+    return head(role, params) + (stream(STDIN, body) if role == 1 else b"")
 
 
 class Late(Exception):
@@ -251,8 +235,8 @@ def ask(address, data):
             out += raw[8 : 8 + n]
         ended = ended or kind == 3
         raw = raw[8 + n + padding :]
-    head, _, body = out.partition(b"\r\n\r\n")
-    status = re.match(rb"Status: (\d+)", head)
+    fields, _, body = out.partition(b"\r\n\r\n")
+    status = re.match(rb"Status: (\d+)", fields)
     if not ended or not status:
         return None, out
     return int(status[1]), body
@@ -508,7 +492,7 @@ def good_reload(s):
 
 def kinds(token):
     body = bytes(range(256)) * 800
-    values = record(9, b"".join(pair(n, "") for n in ("FCGI_MAX_CONNS", "FCGI_MPXS_CONNS", "X")))
+    values = record(GET_VALUES, pairs({"FCGI_MAX_CONNS": "", "FCGI_MPXS_CONNS": "", "X": ""}))
     return {
         "passed to an application": lambda s: one(s, request("/a?b=c"), (200,)),
         "passed to a program": lambda s: one(s, request("/hello.sh"), (200,)),
