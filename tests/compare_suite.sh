@@ -1,5 +1,6 @@
 # compare_suite.sh - what the scripts share that run other people's tests with weir in the
-# path and without it. Sourced; $here is the folder it lies in.
+# path and without it. Sourced with the script's arguments, SUITE and WEIR, which become
+# $suite and $weir; $here is the folder it lies in.
 #
 # A result is one test of a file, by its number. Each that differs is printed with the
 # reason that README.md gives for it, in the table whose first column names the file. A
@@ -7,6 +8,7 @@
 # begin with it and " - ", which suites skip when the first has failed.
 # shellcheck shell=sh disable=SC2154
 
+suite=${1:-} weir=${2:-$here/../build/filter/weir}
 results=0 differ=0 skipped=0 unexplained=0 child=
 name=$(basename "$0" .sh)
 work=$(mktemp -d)
@@ -16,6 +18,13 @@ trap 'exit 1' INT TERM HUP
 not_run() {
 	echo "$name: not run: $1"
 	exit 0
+}
+
+# Once nothing else is in the way: both are found from any folder.
+settle_paths() {
+	[ -x "$weir" ] || { echo "$name: $weir is not there" >&2; exit 2; }
+	weir=$(cd "$(dirname "$weir")" && pwd)/$(basename "$weir")
+	suite=$(cd "$suite" && pwd -P)
 }
 
 # Runs a command for some seconds at most, so that this script can end it.

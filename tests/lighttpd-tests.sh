@@ -17,7 +17,6 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-suite=${1:-} weir=${2:-$here/../build/filter/weir}
 # shellcheck source=tests/compare_suite.sh
 . "$here/compare_suite.sh"
 
@@ -27,8 +26,7 @@ lighttpd=$(command -v lighttpd || echo /usr/sbin/lighttpd)
 [ -x "$lighttpd" ] || not_run 'lighttpd is not installed'
 command -v spawn-fcgi >/dev/null || not_run 'spawn-fcgi is not installed'
 command -v cc >/dev/null || not_run 'there is no C compiler'
-[ -x "$weir" ] || { echo "$name: $weir is not there" >&2; exit 2; }
-weir=$(cd "$(dirname "$weir")" && pwd)/$(basename "$weir")
+settle_paths
 
 # The tests write into their own folder.
 mkdir -p "$work/src/compat"

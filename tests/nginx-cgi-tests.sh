@@ -14,7 +14,6 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-suite=${1:-} weir=${2:-$here/../build/filter/weir}
 # shellcheck source=tests/compare_suite.sh
 . "$here/compare_suite.sh"
 
@@ -25,9 +24,7 @@ nginx=$(command -v nginx || echo /usr/sbin/nginx)
 # The tests name it.
 ! perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new("127.0.0.1:8080")' ||
 	not_run 'port 8080 is in use'
-[ -x "$weir" ] || { echo "$name: $weir is not there" >&2; exit 2; }
-weir=$(cd "$(dirname "$weir")" && pwd)/$(basename "$weir")
-suite=$(cd "$suite" && pwd -P)
+settle_paths
 
 [ "$(id -u)" -ne 0 ] || TEST_NGINX_GLOBALS='user root;'
 export TEST_NGINX_GLOBALS="${TEST_NGINX_GLOBALS:-}" TEST_NGINX_BINARY="$nginx" WEIR="$weir"

@@ -12,7 +12,6 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-suite=${1:-} weir=${2:-$here/../build/filter/weir}
 # shellcheck source=tests/compare_suite.sh
 . "$here/compare_suite.sh"
 
@@ -21,9 +20,7 @@ suite=${1:-} weir=${2:-$here/../build/filter/weir}
 nginx=$(command -v nginx || echo /usr/sbin/nginx)
 [ -x "$nginx" ] || not_run 'nginx is not installed'
 perl -MFCGI -e 1 2>/dev/null || not_run 'FCGI.pm is not installed (libfcgi-perl)'
-[ -x "$weir" ] || { echo "$name: $weir is not there" >&2; exit 2; }
-weir=$(cd "$(dirname "$weir")" && pwd)/$(basename "$weir")
-suite=$(cd "$suite" && pwd)
+settle_paths
 
 # The workers must reach the sockets, which are weir's and so the caller's.
 [ "$(id -u)" -ne 0 ] || TEST_NGINX_GLOBALS='user root;'

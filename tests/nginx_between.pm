@@ -15,43 +15,25 @@ use strict;
 use warnings;
 no warnings qw(redefine prototype);
 
-use IO::Socket::UNIX;
+use nginx_weir;
 use Test::Nginx;
 
 my %between; # backend's address => socket of the weir before it
 
 sub start_weir {
-	my ($t, $backend, $keep) = @_;
-	my $n = keys %between;
-	my $dir = $t->testdir();
-	my $socket = "$dir/weir$n.sock";
+	my ($backend, $t, $keep) = @_;
 	my $address = $backend =~ /^unix:/ ? $backend : "tcp:$backend";
 
-	open my $ini, '>', "$dir/weir$n.ini" or die "weir$n.ini: $!";
-	print $ini "[server]\nlisten = unix:$socket\ncontrol =\nworkers = 1\n",
-		"backend = daemon\n[store]\ntype = memory\n",
-		"[backend daemon]\nfastcgi = $address\nkeep = $keep\nkeep_idle = 1s\n";
-	close $ini;
-	my $pid = fork() // die "fork: $!";
-	if ($pid == 0) {
-		open STDOUT, '>', "$dir/weir$n.log";
-		open STDERR, '>&', \*STDOUT;
-		exec $ENV{WEIR}, '-c', "$dir/weir$n.ini" or exit 127;
-	}
-	push @{$t->{_daemons}}, $pid; # ended with the test's own
-	for (1 .. 250) {
-		return $between{$backend} = "unix:$socket"
-			if IO::Socket::UNIX->new(Peer => $socket);
-		select undef, undef, undef, 0.02;
-	}
-	die "weir does not serve:\n" . $t->read_file("weir$n.log");
+	return $between{$backend} = nginx_weir::start($t,
+		"workers = 1\nbackend = daemon\n[store]\ntype = memory\n"
+		. "[backend daemon]\nfastcgi = $address\nkeep = $keep\nkeep_idle = 1s\n");
 }
 
 sub redirect {
 	my ($t, $config) = @_;
 	my $address = qr/127\.0\.0\.1:\d+|unix:[^\s;]+/;
 	my $keep = $config =~ /fastcgi_keep_conn\s+on/ ? 8 : 0;
-	my $behind = sub { $between{$_[0]} // start_weir($t, $_[0], $keep) };
+	my $behind = sub { $between{$_[0]} // start_weir($_[0], $t, $keep) };
 	my %passed_to = map { $_ => 1 } $config =~ /fastcgi_pass\s+([\w\$]+);/g;
 	my $by_variable = grep { /^\$/ } keys %passed_to;
 

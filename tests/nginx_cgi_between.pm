@@ -11,35 +11,8 @@ use strict;
 use warnings;
 no warnings qw(redefine prototype);
 
-use IO::Socket::UNIX;
+use nginx_weir;
 use Test::Nginx;
-
-my $count = 0;
-
-sub start_weir {
-	my ($t, @options) = @_;
-	my $dir = $t->testdir();
-	my $n = $count++;
-	my $socket = "$dir/weir$n.sock";
-
-	open my $ini, '>', "$dir/weir$n.ini" or die "weir$n.ini: $!";
-	print $ini "[server]\nlisten = unix:$socket\ncontrol =\nbackend = programs\n",
-		"[store]\ntype = memory\n[backend programs]\n",
-		map { "$_\n" } "cgi = $ENV{TEST_ROOT_DIR}", @options;
-	close $ini;
-	my $pid = fork() // die "fork: $!";
-	if ($pid == 0) {
-		open STDOUT, '>', "$dir/weir$n.log";
-		open STDERR, '>&', \*STDOUT;
-		exec $ENV{WEIR}, '-c', "$dir/weir$n.ini" or exit 127;
-	}
-	push @{$t->{_daemons}}, $pid; # ended with the test's own
-	for (1 .. 250) {
-		return "unix:$socket" if IO::Socket::UNIX->new(Peer => $socket);
-		select undef, undef, undef, 0.02;
-	}
-	die "weir does not serve:\n" . $t->read_file("weir$n.log");
-}
 
 sub translate {
 	my ($t, $config) = @_;
@@ -55,7 +28,9 @@ sub translate {
 	push @options, "path = $1" if $config =~ s/^\s*cgi_path\s+"(.*)";\n//m;
 	# The innermost counts, as with the module.
 	push @params, $1 while $config =~ s/^\s*cgi_set_var\s+(.*);\n//m;
-	my $socket = start_weir($t, @options);
+	my $socket = nginx_weir::start($t,
+		join "\n", 'backend = programs', '[store]', 'type = memory', '[backend programs]',
+		"cgi = $ENV{TEST_ROOT_DIR}", @options, '');
 	my $pass = sub {
 		my (@script) = map { "fastcgi_param $_;" } @_;
 
