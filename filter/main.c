@@ -47,7 +47,8 @@ static struct {
 	uv_work_t reload; /* reads the configuration anew, on the thread pool */
 	bool reloading, reload_again, reload_failed;
 	struct config *reloaded;    /* what it read; NULL when it is not to be taken */
-	struct buf reload_messages; /* and what it said */
+	struct buf reload_messages; /* what it said, and what it found beside the old one */
+	struct buf reload_gone, reload_restart;
 	int64_t loaded_us;
 	uv_timer_t drain_timer;
 	const char *started_as;
@@ -189,11 +190,6 @@ static void log_messages(enum log_level level, struct view text)
 /* The new rules are whole and without mistakes: from here nothing can fail. */
 static void put_in_force(struct config *c)
 {
-	struct buf restart = { 0 }, gone = { 0 };
-
-	/* With what it was started: an earlier reload may have left something to do. */
-	config_restart_needed(process.started, c, &restart);
-	config_limits_gone(process.config, c, &gone);
 	config_unref(process.config);
 	process.config = c;
 	process.loaded_us = clock_mono_us();
@@ -203,14 +199,20 @@ static void put_in_force(struct config *c)
 		worker_reload(process.workers[i], c);
 	store_forget_denied(process.shared);
 	log_notice("configuration reloaded", LOG_STR("config", c->file));
-	if (gone.n)
+	if (process.reload_gone.n)
 		log_warn("these limits are no longer there",
-			LOG_VIEW("limits", buf_view(&gone)));
-	if (restart.n)
+			LOG_VIEW("limits", buf_view(&process.reload_gone)));
+	if (process.reload_restart.n)
 		log_warn("these options have changed and need a restart",
-			LOG_VIEW("options", buf_view(&restart)));
-	buf_release(&gone);
-	buf_release(&restart);
+			LOG_VIEW("options", buf_view(&process.reload_restart)));
+}
+
+static void forget_reload(void)
+{
+	process.reloaded = NULL;
+	buf_release(&process.reload_messages);
+	buf_release(&process.reload_gone);
+	buf_release(&process.reload_restart);
 }
 
 static void start_reload(void);
@@ -221,18 +223,17 @@ static void reload_ended(uv_work_t *work, int status)
 	process.reloading = false;
 	if (process.ending) { /* the workers may be gone */
 		config_unref(process.reloaded);
-		buf_release(&process.reload_messages);
+		forget_reload();
 		return;
 	}
 	process.reload_failed = status < 0 || !process.reloaded;
 	log_messages(process.reload_failed ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE,
 		buf_view(&process.reload_messages));
-	buf_release(&process.reload_messages);
 	if (process.reload_failed)
 		log_error("the configuration is not taken: the old one stays in force");
 	else
 		put_in_force(process.reloaded);
-	process.reloaded = NULL;
+	forget_reload();
 	if (process.reload_again)
 		start_reload();
 }
@@ -247,6 +248,9 @@ static void reload_work(uv_work_t *work)
 		return;
 	if (config_may_replace(process.config, fresh, &why)) {
 		process.reloaded = fresh;
+		config_limits_gone(process.config, fresh, &process.reload_gone);
+		/* Since the start: an earlier reload may have left something to do. */
+		config_restart_needed(process.started, fresh, &process.reload_restart);
 	} else {
 		buf_release(&process.reload_messages);
 		process.reload_messages = why;
@@ -254,7 +258,8 @@ static void reload_work(uv_work_t *work)
 	}
 }
 
-/* Reading may block (host names, disks), and this thread accepts connections. */
+/* Reading may block (host names, disks), comparing takes its time where there are
+ * thousands of endpoints, and this thread accepts connections. */
 static void start_reload(void)
 {
 	process.reload_again = process.reloading;
