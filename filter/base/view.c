@@ -44,3 +44,22 @@ bool view_number(struct view v, uint64_t max, uint64_t *out)
 	*out = sum;
 	return true;
 }
+
+int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int view_escape(struct view v)
+{
+	int high, low;
+
+	if (v.n < 3 || v.p[0] != '%')
+		return -1;
+	high = hex_digit(v.p[1]);
+	low = hex_digit(v.p[2]);
+	return high < 0 || low < 0 ? -1 : high << 4 | low;
+}

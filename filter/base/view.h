@@ -79,4 +79,10 @@ struct view view_trim(struct view v);
  * has another byte in it or exceeds max. *out is untouched on failure. */
 bool view_number(struct view v, uint64_t max, uint64_t *out);
 
+/* The value of a hexadecimal digit of either case, or -1. */
+int hex_digit(char c);
+/* The byte that v begins with as "%" and two such digits (RFC 3986, section 2.1), or -1
+ * where it begins with anything else. */
+int view_escape(struct view v);
+
 #endif

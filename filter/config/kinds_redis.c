@@ -13,21 +13,15 @@ static char *decoded(struct view v)
 {
 	struct buf out = { 0 };
 
-	for (size_t i = 0; i < v.n; i++) {
-		int high, low;
+	while (v.n) {
+		int byte = view_escape(v);
 
-		if (v.p[i] != '%') {
-			buf_add_byte(&out, v.p[i]);
-			continue;
-		}
-		high = v.n - i > 2 ? unit_hex(v.p[i + 1]) : -1;
-		low = v.n - i > 2 ? unit_hex(v.p[i + 2]) : -1;
-		if (high < 0 || low < 0 || high + low == 0) {
+		if (v.p[0] == '%' && byte <= 0) { /* none, or of a NUL */
 			buf_release(&out);
 			return NULL;
 		}
-		buf_add_byte(&out, (char)(high << 4 | low));
-		i += 2;
+		buf_add_byte(&out, byte < 0 ? v.p[0] : (char)byte);
+		v = view_skip(v, byte < 0 ? 1 : 3);
 	}
 	return buf_steal(&out);
 }

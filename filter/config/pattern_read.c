@@ -15,17 +15,12 @@
  * can be asked for holds one. */
 static void put_decoded(struct view raw, struct buf *out)
 {
-	for (size_t i = 0; i < raw.n; i++) {
-		int high = raw.n - i > 2 ? unit_hex(raw.p[i + 1]) : -1;
-		int low = raw.n - i > 2 ? unit_hex(raw.p[i + 2]) : -1;
-		int byte = high >= 0 && low >= 0 ? high << 4 | low : 0;
+	while (raw.n) {
+		int byte = view_escape(raw);
+		bool escape = byte >= ' ' && byte != 0x7f;
 
-		if (raw.p[i] == '%' && byte >= ' ' && byte != 0x7f) {
-			buf_add_byte(out, (char)byte);
-			i += 2;
-		} else {
-			buf_add_byte(out, raw.p[i]);
-		}
+		buf_add_byte(out, escape ? (char)byte : raw.p[0]);
+		raw = view_skip(raw, escape ? 3 : 1);
 	}
 }
 

@@ -133,14 +133,6 @@ bool unit_is_query_name(struct view text)
 	return text.n > 0;
 }
 
-int unit_hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool unit_is_utf8(struct view text)
 {

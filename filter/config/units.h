@@ -32,9 +32,6 @@ void unit_put_parameter(struct view header, struct buf *out);
 /* The name of one query parameter: printable ASCII that needs no encoding. */
 bool unit_is_query_name(struct view text);
 
-/* The value of a hexadecimal digit, or -1. */
-int unit_hex(char c);
-
 void unit_put_duration(struct buf *b, int64_t ms);
 void unit_put_size(struct buf *b, uint64_t bytes);
 

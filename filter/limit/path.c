@@ -9,32 +9,13 @@
  */
 #include "limit/path.h"
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 char percent_decode(struct view *in)
 {
 	char c = in->p[0];
-	int high, low;
+	int byte = c == '%' ? view_escape(*in) : -1; /* called for each byte of a path */
 
-	if (c == '%' && in->n >= 3) {
-		high = hex_digit(in->p[1]);
-		low = hex_digit(in->p[2]);
-		if (high >= 0 && low >= 0) {
-			*in = view_skip(*in, 3);
-			return (char)(high << 4 | low);
-		}
-	}
-	*in = view_skip(*in, 1);
-	return c;
+	*in = view_skip(*in, byte < 0 ? 1 : 3);
+	return byte < 0 ? c : (char)byte;
 }
 
 /* Joins segment to the n bytes of canonical path at p, where "" is the root, and

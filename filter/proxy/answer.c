@@ -379,14 +379,6 @@ static bool read_head(struct answer *a, struct view *in)
 	return true;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The state behind one byte of framing, or -1. RFC 9112, section 7.1, to the letter:
  * taking a bare LF for a line end would let a size that is off by one go unnoticed. */
 static int chunk_step(struct answer *a, char c)

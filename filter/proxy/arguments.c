@@ -2,34 +2,18 @@
 
 #include <stdlib.h>
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Decodes a word to *at and moves it behind the NUL. False when it is none. */
 static bool put_word(char **at, struct view word)
 {
 	char *out = *at;
 
-	for (; word.n; word = view_skip(word, 1)) {
-		char c = word.p[0];
+	while (word.n) {
+		int byte = view_escape(word);
 
-		if (c == '%') {
-			int high = word.n > 2 ? hex(word.p[1]) : -1;
-			int low = word.n > 2 ? hex(word.p[2]) : -1;
-
-			if (high < 0 || low < 0)
-				return false;
-			c = (char)(high << 4 | low);
-			word = view_skip(word, 2);
-		}
-		if (c == '\0')
+		if (word.p[0] == '\0' || (word.p[0] == '%' && byte <= 0))
 			return false;
-		*out++ = c;
+		*out++ = byte < 0 ? word.p[0] : (char)byte;
+		word = view_skip(word, byte < 0 ? 1 : 3);
 	}
 	if (out == *at)
 		return false;

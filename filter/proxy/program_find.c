@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/shortage.h"
-#include "config/units.h"
 
 /* Symbolic links are followed as long as they stay below root. */
 static int open_beneath(int root, const char *path)
@@ -157,11 +156,10 @@ static bool below(struct view v, struct view prefix, struct view *rest)
 static void unescape(struct view v, struct buf *out)
 {
 	while (v.n) {
-		int high = v.n > 2 && v.p[0] == '%' ? unit_hex(v.p[1]) : -1;
-		int low = high >= 0 ? unit_hex(v.p[2]) : -1;
-		bool escape = low >= 0 && (high << 4 | low) != '/';
+		int byte = view_escape(v);
+		bool escape = byte >= 0 && byte != '/';
 
-		buf_add_byte(out, escape ? (char)(high << 4 | low) : v.p[0]);
+		buf_add_byte(out, escape ? (char)byte : v.p[0]);
 		v = view_skip(v, escape ? 3 : 1);
 	}
 }

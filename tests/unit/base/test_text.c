@@ -104,6 +104,35 @@ Test(view, a_number_is_all_digits_and_within_its_limit)
 	}
 }
 
+Test(view, an_escape_is_a_percent_and_two_hexadecimal_digits)
+{
+	static const struct {
+		struct view text;
+		int want;
+	} rows[] = {
+		{ VIEW_INIT("%41"), 'A' },
+		{ VIEW_INIT("%4aB"), 'J' },
+		{ VIEW_INIT("%fF%41"), 255 },
+		{ VIEW_INIT("%00"), 0 },
+		{ VIEW_INIT("%4"), -1 },
+		{ VIEW_INIT("%"), -1 },
+		{ VIEW_INIT(""), -1 },
+		{ VIEW_INIT("A%41"), -1 },
+		{ VIEW_INIT("%4g"), -1 },
+		{ VIEW_INIT("%g4"), -1 },
+		{ VIEW_INIT("%%41"), -1 },
+		{ VIEW_INIT("% 4"), -1 },
+		{ VIEW_INIT("%4:"), -1 },
+		{ VIEW_INIT("%@4"), -1 },
+		{ VIEW_INIT("%`4"), -1 },
+		{ VIEW_INIT("%4\x11"), -1 },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		cr_expect_eq(view_escape(rows[i].text), rows[i].want, "\"%.*s\"",
+			VIEW_ARG(rows[i].text));
+}
+
 Test(view, a_number_with_a_nul_behind_it_is_none)
 {
 	uint64_t got;
