@@ -34,14 +34,23 @@ ninja -C "$build" filter/weir filter/ctl/weirctl filter/status/weir-status contr
 
 run='' pids=''
 
+# end PID: asks until it is gone. A child that has not become its program yet still has the
+# traps of this script, and forgets the signal with them.
+end() {
+	for _ in $(seq 100); do
+		kill "$1" 2>/dev/null || return 0
+		sleep 0.1
+	done
+	kill -KILL "$1" 2>/dev/null || true
+}
+
 stop() {
 	trap '' INT TERM # a second Ctrl-C does not stop the cleaning up
 	trap - EXIT
 	# The web server first, so that nothing new comes in. The last one may not have
 	# been remembered yet.
 	for pid in ${!:-} $pids; do
-		kill "$pid" 2>/dev/null || continue
-		wait "$pid" 2>/dev/null || true
+		end "$pid"
 	done
 	[ -z "$run" ] || rm -rf "$run"
 }
