@@ -603,10 +603,13 @@ Test(programs, that_find_no_descriptors_are_refused_and_later_run, .timeout = 90
 
 	w->process = process_start(&(struct process_spec){ .name = "weir", .argv = argv });
 	cr_assert(WAIT_UNTIL(10000, addr_answers(w->addr) && addr_answers(w->control)));
-	cr_assert(fcgi_call(w->addr, &rq, &a, 10000) && answer_status(&a) == 200);
-	fcgi_answer_release(&a);
-	cr_assert(weir_counts(w, "connections_open", 0, 5000));
-	files = process_open_files(w->process);
+	/* Once each worker: libuv takes a descriptor in reserve at a loop's first connection. */
+	for (int i = 0; i < 2; i++) {
+		cr_assert(fcgi_call(w->addr, &rq, &a, 10000) && answer_status(&a) == 200);
+		fcgi_answer_release(&a);
+		cr_assert(weir_counts(w, "connections_open", 0, 5000));
+	}
+	files = process_files_at_rest(w->process);
 	for (size_t i = 0; i < COUNT_OF(crowd); i++) {
 		crowd[i].addr = w->addr;
 		pthread_create(&crowd[i].thread, NULL, post_often, &crowd[i]);

@@ -62,20 +62,6 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* Of a process at rest: the fewest it has for a while. */
-static size_t least_files(const struct process *p)
-{
-	size_t least = process_open_files(p);
-
-	for (int i = 0; i < 100; i++) {
-		size_t n = process_open_files(p);
-
-		least = n < least ? n : least;
-		wait_a_little();
-	}
-	return least;
-}
-
 /* Lowers the limit of a running process so that spare descriptors are free below it. */
 static void leave_descriptors(const struct process *p, int spare)
 {
@@ -174,7 +160,7 @@ Test(shortage, without_descriptors_requests_are_told_so_and_all_come_back, .time
 
 	expect_all_kinds_served(s, "before");
 	cr_assert(WAIT_UNTIL(5000, weir_counter(s->weir, "connections_open") == 0));
-	before = least_files(p);
+	before = process_files_at_rest(p);
 	for (int spare = 0; spare < SPARE_MOST; spare++)
 		for (size_t i = 0; i < COUNT_OF(kinds); i++)
 			cr_assert((fds[spare][i] = dial(s->addr)) >= 0);
@@ -240,7 +226,7 @@ Test(shortage, each_call_that_fails_is_told_counted_and_forgotten, .timeout = 12
 
 	expect_all_kinds_served(s, "before");
 	cr_assert(WAIT_UNTIL(5000, weir_counter(s->weir, "connections_open") == 0));
-	before = least_files(s->weir->process);
+	before = process_files_at_rest(s->weir->process);
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		const struct row *r = &rows[i];
 		const char *name = text(

@@ -434,22 +434,6 @@ struct level {
 	uint64_t resident;
 };
 
-/* The connection that asks for the counters may still be closing: the least of a second. */
-static size_t files_of(const struct weir *w)
-{
-	size_t least = process_open_files(w->process);
-
-	for (int i = 0; i < 20; i++) {
-		size_t now;
-
-		usleep(50000);
-		now = process_open_files(w->process);
-		if (now < least)
-			least = now;
-	}
-	return least;
-}
-
 /* Once all is quiet. */
 static struct level level_of(const struct weir *w)
 {
@@ -460,7 +444,8 @@ static struct level level_of(const struct weir *w)
 		cr_assert(weir_counts(w, gauges[i], 0, PATIENCE), "%s: %ld", gauges[i],
 			weir_counter(w, gauges[i]));
 	cr_assert(WAIT_UNTIL(PATIENCE, process_children(w->process) == 0));
-	return (struct level){ files_of(w), process_resident_bytes(w->process) };
+	return (struct level){ process_files_at_rest(w->process),
+		process_resident_bytes(w->process) };
 }
 
 static unsigned count(const struct client *clients, size_t which)

@@ -238,6 +238,19 @@ size_t process_open_files(const struct process *p)
 	return n < 2 ? 0 : n - 2; /* . and .. */
 }
 
+size_t process_files_at_rest(const struct process *p)
+{
+	size_t least = process_open_files(p);
+
+	for (int i = 0; i < 100; i++) {
+		size_t n = process_open_files(p);
+
+		least = n < least ? n : least;
+		wait_a_little();
+	}
+	return least;
+}
+
 /* Of any of its threads. */
 size_t process_children(const struct process *p)
 {

@@ -117,6 +117,8 @@ bool process_logs(const struct process *p, const char *words, int64_t ms);
 uint64_t process_resident_bytes(const struct process *p);
 double process_cpu_seconds(const struct process *p);
 size_t process_open_files(const struct process *p);
+/* The fewest it has for a while: a last connection may still be closing. */
+size_t process_files_at_rest(const struct process *p);
 size_t process_children(const struct process *p);
 
 /* ---- Servers (servers.c) ---- */
