@@ -9,6 +9,8 @@
 #include "directory_file.h"
 #include "make_request.h"
 
+#include <stdlib.h>
+
 static void be_quiet(void)
 {
 	log_open(-1, LOG_LEVEL_ERROR);
