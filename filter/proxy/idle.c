@@ -13,7 +13,7 @@ struct idle {
 	uv_timer_t timer;
 	unsigned handles; /* that are not closed yet */
 	int fd;
-	const struct health *backend;
+	const struct addresses *backend;
 	int address;
 };
 
@@ -69,7 +69,7 @@ static bool is_quiet(int fd)
 	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-int idle_take(const struct health *backend, int address)
+int idle_take(const struct addresses *backend, int address)
 {
 	struct idle **link = &youngest;
 
@@ -89,7 +89,7 @@ int idle_take(const struct health *backend, int address)
 }
 
 /* Leaves at most so many of that backend's, the youngest. */
-static void keep_at_most(const struct health *backend, uint64_t most)
+static void keep_at_most(const struct addresses *backend, uint64_t most)
 {
 	struct idle **link = &youngest;
 
@@ -105,7 +105,7 @@ static void keep_at_most(const struct health *backend, uint64_t most)
 	}
 }
 
-void idle_put(uv_loop_t *loop, const struct health *backend, int address, int fd,
+void idle_put(uv_loop_t *loop, const struct addresses *backend, int address, int fd,
 	uint64_t at_most, uint64_t for_ms)
 {
 	struct idle *i = at_most ? calloc(1, sizeof(*i)) : NULL;

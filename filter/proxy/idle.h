@@ -10,15 +10,15 @@
 
 #include <uv.h>
 
-#include "proxy/health.h"
+#include "proxy/addresses.h"
 
 /* A connection to that address which was quiet just now, the youngest, or -1. The
  * caller's from here on. */
-int idle_take(const struct health *backend, int address);
+int idle_take(const struct addresses *backend, int address);
 
 /* Takes fd over. Of one backend at most at_most are kept, of which the oldest makes
  * room; each is closed after for_ms. at_most 0 closes it. */
-void idle_put(uv_loop_t *loop, const struct health *backend, int address, int fd,
+void idle_put(uv_loop_t *loop, const struct addresses *backend, int address, int fd,
 	uint64_t at_most, uint64_t for_ms);
 
 /* Closes all that the calling thread keeps. They do not keep its loop running, but it

@@ -281,7 +281,7 @@ static bool take_content(struct relay_fastcgi *f, struct view content)
 		if (f->stdout_over)
 			return true;
 		if (r->state < RELAY_HEAD)
-			health_answers(f->health, f->at);
+			address_answers(f->addresses, f->at);
 		return relay_feed(r, content);
 	case FCGI_STDERR: relay_feed_errors(r, content); return true;
 	default: take_end(f, content); return true;
@@ -405,8 +405,8 @@ static void start(struct relay *r)
 		relay_finish(r, RELAY_BAD_REQUEST, "CR, LF or NUL in a path");
 		return;
 	}
-	f->health = health_of(b);
-	if (!f->health) {
+	f->addresses = addresses_of(b);
+	if (!f->addresses) {
 		relay_finish(r, RELAY_FAILED, "no memory");
 		return;
 	}
@@ -478,10 +478,10 @@ static void stop(struct relay *r, bool whole)
 
 	/* Also when the client left before the end: until then it went well. */
 	if (r->state >= RELAY_HEAD && f->at >= 0 && !f->not_well)
-		health_good(f->health, f->at);
+		address_good(f->addresses, f->at);
 	if (whole && f->keepable && f->keep && f->end_n == END_REQUEST_LEN && f->watch)
-		idle_put(r->loop, f->health, f->at, relay_watch_release(&f->watch), f->keep,
-			f->keep_idle_ms);
+		idle_put(r->loop, f->addresses, f->at, relay_watch_release(&f->watch),
+			f->keep, f->keep_idle_ms);
 	fastcgi_leave(f);
 	buf_release(&f->head);
 }

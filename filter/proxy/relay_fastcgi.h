@@ -6,7 +6,7 @@
 #ifndef WEIR_PROXY_RELAY_FASTCGI_H
 #define WEIR_PROXY_RELAY_FASTCGI_H
 
-#include "proxy/health.h"
+#include "proxy/addresses.h"
 #include "proxy/relay_kind.h"
 
 #define END_REQUEST_LEN 8
@@ -28,7 +28,7 @@ struct relay_fastcgi {
 
 	/* Finding somebody who takes the connection. Sets of addresses: bit i is the
 	 * address i. */
-	struct health *health;
+	struct addresses *addresses;
 	int at;                  /* the address in use; -1: none */
 	uint64_t tried;          /* in this round */
 	uint64_t spent;          /* not to be asked again for this request */

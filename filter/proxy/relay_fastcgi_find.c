@@ -27,15 +27,15 @@ void fastcgi_blame(struct relay_fastcgi *f, const char *why)
 	if (f->at < 0 || f->blamed & fastcgi_bit(f->at) || r->state == RELAY_ALONE)
 		return;
 	f->blamed |= fastcgi_bit(f->at);
-	health_bad(f->health, r->job.backend, f->at, (int64_t)uv_now(r->loop), why);
+	address_bad(f->addresses, r->job.backend, f->at, (int64_t)uv_now(r->loop), why);
 }
 
 /* Closes the connection, if there is one, and leaves its address. */
 void fastcgi_leave(struct relay_fastcgi *f)
 {
 	relay_watch_close(&f->watch);
-	if (f->health && f->at >= 0)
-		health_end(f->health, f->at);
+	if (f->addresses && f->at >= 0)
+		address_leave(f->addresses, f->at);
 	f->at = -1;
 }
 
@@ -115,7 +115,7 @@ static bool take_kept(struct relay_fastcgi *f)
 	int fd = -1;
 
 	if (f->keep && f->repeatable && !f->fresh && r->job.body->n == 0)
-		fd = idle_take(f->health, f->at);
+		fd = idle_take(f->addresses, f->at);
 	if (fd < 0)
 		return false;
 	f->watch = relay_watch_new(r, fd, fastcgi_ready);
@@ -131,7 +131,7 @@ static bool take_kept(struct relay_fastcgi *f)
  * process, which then never sees the new one. */
 static void give_one_up(const struct relay_fastcgi *f)
 {
-	int fd = f->keep ? idle_take(f->health, f->at) : -1;
+	int fd = f->keep ? idle_take(f->addresses, f->at) : -1;
 
 	if (fd >= 0)
 		close(fd);
@@ -159,8 +159,8 @@ static bool one_round(struct relay_fastcgi *f)
 	const struct backend *b = r->job.backend;
 
 	for (;;) {
-		f->at = health_begin(
-			f->health, b, f->tried | f->spent, (int64_t)uv_now(r->loop));
+		f->at = addresses_choose(
+			f->addresses, b, f->tried | f->spent, (int64_t)uv_now(r->loop));
 		if (f->at < 0)
 			return false;
 		f->tried |= fastcgi_bit(f->at);

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/counters.h"
-#include "proxy/health.h"
+#include "proxy/addresses.h"
 
 /* Each test has a backend of its own, since what is known of one stays. */
 static struct backend with_addresses(char *name, struct net_addr *addrs, size_t n)
@@ -19,25 +19,26 @@ static struct backend with_addresses(char *name, struct net_addr *addrs, size_t 
 }
 
 /* One request to whoever is chosen; returns whom. */
-static int ask(struct health *h, const struct backend *b, uint64_t except, int64_t now_ms)
+static int ask(
+	struct addresses *h, const struct backend *b, uint64_t except, int64_t now_ms)
 {
-	int i = health_begin(h, b, except, now_ms);
+	int i = addresses_choose(h, b, except, now_ms);
 
 	if (i >= 0)
-		health_end(h, i);
+		address_leave(h, i);
 	return i;
 }
 
 /* It fails n times at that time. */
 static void fail_times(
-	struct health *h, const struct backend *b, int i, int n, int64_t now_ms)
+	struct addresses *h, const struct backend *b, int i, int n, int64_t now_ms)
 {
 	while (n-- > 0)
-		health_bad(h, b, i, now_ms, "test");
+		address_bad(h, b, i, now_ms, "test");
 }
 
 /* How often address i is among the next twelve. */
-static int share(struct health *h, const struct backend *b, int i, int64_t now_ms)
+static int share(struct addresses *h, const struct backend *b, int i, int64_t now_ms)
 {
 	int n = 0;
 
@@ -46,46 +47,46 @@ static int share(struct health *h, const struct backend *b, int i, int64_t now_m
 	return n;
 }
 
-Test(health, equals_take_turns)
+Test(addresses, equals_take_turns)
 {
 	struct net_addr addrs[3];
 	struct backend b = with_addresses((char[]){ "turns" }, addrs, 3);
-	struct health *h = health_of(&b);
+	struct addresses *h = addresses_of(&b);
 
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(share(h, &b, i, 0), 4);
 }
 
-Test(health, the_one_with_the_fewest_requests_is_asked)
+Test(addresses, the_one_with_the_fewest_requests_is_asked)
 {
 	struct net_addr addrs[3];
 	struct backend b = with_addresses((char[]){ "fewest" }, addrs, 3);
-	struct health *h = health_of(&b);
+	struct addresses *h = addresses_of(&b);
 	int held[9], counts[3] = { 0 };
 
 	for (size_t i = 0; i < COUNT_OF(held); i++) {
-		held[i] = health_begin(h, &b, 0, 0);
+		held[i] = addresses_choose(h, &b, 0, 0);
 		counts[held[i]]++;
 	}
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(counts[i], 3);
 	for (size_t i = 0; i < COUNT_OF(held); i++)
 		if (held[i] == 1)
-			health_end(h, 1);
+			address_leave(h, 1);
 	for (int i = 0; i < 3; i++)
-		cr_expect_eq(health_begin(h, &b, 0, 0), 1);
-	cr_expect_eq(health_begin(h, &b, 2, 0) == 1, false);
+		cr_expect_eq(addresses_choose(h, &b, 0, 0), 1);
+	cr_expect_eq(addresses_choose(h, &b, 2, 0) == 1, false);
 	cr_expect_eq(ask(h, &b, 7, 0), -1);
 }
 
-Test(health, failures_in_a_row_leave_an_address_out_until_one_request_finds_it_well)
+Test(addresses, failures_in_a_row_leave_an_address_out_until_one_request_finds_it_well)
 {
 	struct net_addr addrs[2];
 	struct backend b = with_addresses((char[]){ "row" }, addrs, 2);
-	struct health *h = health_of(&b);
+	struct addresses *h = addresses_of(&b);
 
 	fail_times(h, &b, 0, 2, 0);
-	health_good(h, 0);
+	address_good(h, 0);
 	fail_times(h, &b, 0, 2, 0);
 	cr_expect_eq(share(h, &b, 0, 0), 6, "two in a row are not three");
 	fail_times(h, &b, 0, 1, 0);
@@ -96,40 +97,40 @@ Test(health, failures_in_a_row_leave_an_address_out_until_one_request_finds_it_w
 	fail_times(h, &b, 0, 1, 1002);
 	cr_expect_eq(share(h, &b, 0, 2001), 0, "once more is enough");
 	cr_expect_eq(ask(h, &b, 0, 2002), 0);
-	health_answers(h, 0);
-	health_good(h, 0);
+	address_answers(h, 0);
+	address_good(h, 0);
 	cr_expect_eq(share(h, &b, 0, 2003), 6);
 	cr_expect_eq(counter_sum(COUNT_backend_addresses_out), 0);
 	cr_expect_eq(counter_sum(COUNT_backend_ejections), 1, "a state, not each failure");
 }
 
-Test(health, one_that_begins_to_answer_is_back_but_not_yet_forgiven)
+Test(addresses, one_that_begins_to_answer_is_back_but_not_yet_forgiven)
 {
 	struct net_addr addrs[2];
 	struct backend b = with_addresses((char[]){ "breaks" }, addrs, 2);
-	struct health *h = health_of(&b);
+	struct addresses *h = addresses_of(&b);
 
 	for (int i = 0; i < 3; i++) {
 		cr_expect_eq(share(h, &b, 0, 0), 6);
-		health_answers(h, 0);
+		address_answers(h, 0);
 		fail_times(h, &b, 0, 1, 0);
 	}
 	cr_expect_eq(share(h, &b, 0, 1), 0, "three answers that broke off");
-	health_answers(h, 0);
+	address_answers(h, 0);
 	cr_expect_eq(share(h, &b, 0, 2), 6);
 	fail_times(h, &b, 0, 1, 2);
 	cr_expect_eq(share(h, &b, 0, 3), 0, "the next one breaks off too");
-	health_answers(h, 0);
-	health_good(h, 0);
+	address_answers(h, 0);
+	address_good(h, 0);
 	fail_times(h, &b, 0, 2, 4);
 	cr_expect_eq(share(h, &b, 0, 5), 6, "one answer was whole");
 }
 
-Test(health, the_last_one_is_always_kept)
+Test(addresses, the_last_one_is_always_kept)
 {
 	struct net_addr addrs[3];
 	struct backend b = with_addresses((char[]){ "last" }, addrs, 3);
-	struct health *h = health_of(&b);
+	struct addresses *h = addresses_of(&b);
 
 	for (int i = 0; i < 3; i++)
 		fail_times(h, &b, i, 10, 0);
@@ -138,18 +139,18 @@ Test(health, the_last_one_is_always_kept)
 	cr_expect_eq(ask(h, &b, 4, 1) < 2, true);
 }
 
-Test(health, zero_fails_leave_nobody_out)
+Test(addresses, zero_fails_leave_nobody_out)
 {
 	struct net_addr addrs[2];
 	struct backend b = with_addresses((char[]){ "zero" }, addrs, 2);
-	struct health *h = health_of(&b);
+	struct addresses *h = addresses_of(&b);
 
 	b.max_fails = 0;
 	fail_times(h, &b, 0, 100, 0);
 	cr_expect_eq(share(h, &b, 0, 0), 6);
 }
 
-Test(health, what_is_known_belongs_to_name_and_addresses)
+Test(addresses, what_is_known_belongs_to_name_and_addresses)
 {
 	struct net_addr addrs[2], others[2];
 	struct backend b = with_addresses((char[]){ "same" }, addrs, 2);
@@ -157,9 +158,9 @@ Test(health, what_is_known_belongs_to_name_and_addresses)
 	struct backend renamed = with_addresses((char[]){ "other" }, others, 2);
 	struct backend shorter = with_addresses((char[]){ "same" }, others, 1);
 
-	cr_expect_eq(health_of(&b), health_of(&reloaded));
-	cr_expect_neq(health_of(&b), health_of(&renamed));
-	cr_expect_neq(health_of(&b), health_of(&shorter));
+	cr_expect_eq(addresses_of(&b), addresses_of(&reloaded));
+	cr_expect_neq(addresses_of(&b), addresses_of(&renamed));
+	cr_expect_neq(addresses_of(&b), addresses_of(&shorter));
 	snprintf(others[1].text, sizeof(others[1].text), "unix:/run/new.sock");
-	cr_expect_neq(health_of(&b), health_of(&reloaded));
+	cr_expect_neq(addresses_of(&b), addresses_of(&reloaded));
 }
