@@ -83,6 +83,9 @@ void sim_connected(struct sim_socket *s, int error)
 {
 	s->error = error;
 	s->connecting = false;
+	/* That is how poll() tells it. */
+	if (!s->room)
+		s->room = 1;
 }
 
 /* read(2) on it. */
