@@ -396,6 +396,12 @@ static void front_body_end(void *user)
 	struct exchange *x = user;
 
 	x->body_ended = true;
+	/* Nothing more can come that would have to be stored: the peer is watched again,
+	 * however long the decision or the hold takes. */
+	if (x->body_stopped) {
+		x->body_stopped = false;
+		front_body_resume(x->front);
+	}
 	if (x->at == AT_BODY)
 		exchange_run(x);
 }

@@ -15,6 +15,7 @@
  */
 #include "front/dialogue.h"
 
+#include <poll.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -29,6 +30,7 @@
 #define TAIL_MS      1000  /* for the record that ends an empty STDIN */
 #define ROOM_AT_ONCE 16    /* idle connections closed in one go */
 #define SEND_AT_ONCE 65536 /* queued bytes that do not wait for the end of the turn */
+#define WATCH_MS     500   /* between looks at a peer while nothing is read */
 
 static struct log_gate malformed_gate, slow_gate;
 static _Thread_local char read_chunk[READ_CHUNK];
@@ -159,6 +161,19 @@ static void too_slow(struct connection *c)
 	connection_lose(c, FRONT_PEER_SLOW);
 }
 
+/* While the body is not read its end, or the peer's, waits behind what is in the socket. */
+static bool is_unread(const struct connection *c)
+{
+	return c->state == CONN_BODY && !c->reading;
+}
+
+static bool has_left(const struct connection *c)
+{
+	struct pollfd peer = { .events = POLLRDHUP };
+
+	return uv_fileno(&c->io.handle, &peer.fd) == 0 && poll(&peer, 1, 0) > 0;
+}
+
 static void on_timer(uv_timer_t *t)
 {
 	struct connection *c = t->data;
@@ -167,9 +182,13 @@ static void on_timer(uv_timer_t *t)
 	if (c->write_pending && unsent < c->unsent) { /* slow, but reading */
 		c->unsent = unsent;
 		connection_arm(c, c->config->server.send_timeout_ms);
-		return;
+	} else if (c->write_pending || !is_unread(c)) {
+		too_slow(c);
+	} else if (has_left(c)) {
+		connection_lose(c, FRONT_PEER_LEFT);
+	} else {
+		connection_arm(c, WATCH_MS);
 	}
-	too_slow(c);
 }
 
 void connection_arm(struct connection *c, int64_t ms)
@@ -183,11 +202,11 @@ void connection_arm(struct connection *c, int64_t ms)
 void connection_arm_for_state(struct connection *c)
 {
 	const struct config *config = c->config;
-	bool due = c->state == CONN_BODY ? c->reading : true;
+	bool due = c->state != CONN_BUSY;
 
 	if (c->state == CONN_IDLE)
 		due = !c->served || !record_at_boundary(&c->reader);
-	if (!due || c->state == CONN_BUSY) {
+	if (!due) {
 		uv_timer_stop(&c->timer);
 		return;
 	}
@@ -197,7 +216,9 @@ void connection_arm_for_state(struct connection *c)
 			c, c->set->stopping ? STOP_MS : config->server.head_timeout_ms);
 		break;
 	case CONN_HEAD: connection_arm(c, config->server.head_timeout_ms); break;
-	case CONN_BODY: connection_arm(c, config->server.body_timeout_ms); break;
+	case CONN_BODY:
+		connection_arm(c, is_unread(c) ? WATCH_MS : config->server.body_timeout_ms);
+		break;
 	case CONN_TAIL: connection_arm(c, TAIL_MS); break;
 	case CONN_DRAIN:
 		connection_arm(c,
@@ -426,8 +447,9 @@ static void conn_body_stop(struct front *f)
 	if (!c->reading || c->state == CONN_GONE)
 		return;
 	uv_read_stop(&c->io.stream);
-	uv_timer_stop(&c->timer);
 	c->reading = false;
+	if (!c->write_pending)
+		connection_arm_for_state(c);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)

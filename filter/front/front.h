@@ -61,8 +61,11 @@ struct front {
 };
 
 /* Stops or resumes handing over the body, for an owner that has no room for it. What
- * was read already (64 KiB at most) still comes. While stopped, a peer that leaves
- * is not noticed. A CGI run begins stopped. Resuming twice is fine. */
+ * was read already (64 KiB at most) still comes. While stopped nothing is read, and a
+ * peer that leaves is noticed within half a second; unless the last of what it sent over
+ * TCP still waits for room in our socket. The body's end resumes nothing: an owner that
+ * had stopped must, or the peer is not watched at all. A CGI run begins stopped, and is
+ * not watched while it is. Resuming twice is fine. */
 static inline void front_body_stop(struct front *f)
 {
 	f->kind->body_stop(f);
