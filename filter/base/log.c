@@ -1,6 +1,8 @@
 #include "base/log.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -112,28 +114,42 @@ size_t log_format(char *out, size_t cap, const char *event, const struct log_fie
 	return l.n;
 }
 
+/* Room that poll() has seen is there only until another thread writes: one at a time looks
+ * and writes. */
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t dropped; /* lines, under that lock, that no note has told of */
+
+static bool has_room(int fd)
+{
+	struct pollfd ready = { .fd = fd, .events = POLLOUT };
+
+	return poll(&ready, 1, 0) != 0;
+}
+
+static void note_dropped(int fd)
+{
+	char note[64];
+
+	snprintf(note, sizeof(note), "event=\"log lines dropped\" lines=%llu\n",
+		(unsigned long long)dropped);
+	if (write(fd, note, strlen(note)) >= 0)
+		dropped = 0;
+}
+
 /* A log that nobody reads must not stop the service: where a line would have to wait it
  * is dropped, and counted in the next one that is written. */
 static void write_line(const char *text, size_t n)
 {
-	static _Atomic uint64_t dropped;
 	int fd = log_fd;
-	struct pollfd ready = { .fd = fd, .events = POLLOUT };
-	char note[64];
-	uint64_t missed;
-	ssize_t done;
 
-	if (poll(&ready, 1, 0) == 0) {
-		atomic_fetch_add(&dropped, 1);
-		return;
-	}
-	done = write(fd, text, n);
-	missed = done < 0 ? 0 : atomic_exchange(&dropped, 0);
-	if (missed) {
-		snprintf(note, sizeof(note), "event=\"log lines dropped\" lines=%llu\n",
-			(unsigned long long)missed);
-		done = write(fd, note, strlen(note));
-	}
+	pthread_mutex_lock(&writing);
+	if (!has_room(fd))
+		dropped++;
+	else if (write(fd, text, n) < 0)
+		dropped += errno == EAGAIN; /* somebody has made it non-blocking */
+	else if (dropped && has_room(fd))
+		note_dropped(fd);
+	pthread_mutex_unlock(&writing);
 }
 
 void log_write(enum log_level level, const char *event, const struct log_field *fields)

@@ -9,8 +9,11 @@
  *
  * Each line is one write(2), so lines of threads and processes do not mix.
  * Values that hold a space, a quote or anything unprintable are quoted and
- * escaped, whatever a peer sent. Lines end at LOG_LINE_MAX bytes. A line that would
- * have to wait for a reader is dropped and counted. Any thread.
+ * escaped, whatever a peer sent. Lines end at LOG_LINE_MAX bytes. Any thread.
+ *
+ * A line that would have to wait for a reader is dropped and counted. Another process that
+ * writes to the same pipe can still take the room between our looking and our writing; then
+ * that line waits, and with it all others of this process.
  */
 #ifndef WEIR_BASE_LOG_H
 #define WEIR_BASE_LOG_H

@@ -1,6 +1,12 @@
 /* Log lines: whatever a peer sends, a line stays one line that can be read back. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -129,6 +135,79 @@ Test(log, a_line_too_long_is_cut_and_still_ends_with_a_newline)
 	cr_assert_eq(n, LOG_LINE_MAX);
 	cr_assert_eq(line[n - 1], '\n');
 	cr_assert_null(memchr(line, '\n', n - 1));
+}
+
+/* In place of the C library's: what it says is old by the time the caller has it. */
+static const struct timespec a_moment = { .tv_nsec = 2000000 };
+static atomic_bool poll_is_slow;
+
+int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	struct timespec wait = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+	int got = (int)syscall(SYS_ppoll, fds, n, ms < 0 ? NULL : &wait, NULL, 0);
+
+	if (poll_is_slow)
+		nanosleep(&a_moment, NULL);
+	return got;
+}
+
+enum {
+	LINES = 10 /* of each thread */
+};
+
+static void *write_lines(void *value)
+{
+	for (int i = 0; i < LINES; i++)
+		log_warn("e", LOG_STR("v", value));
+	return NULL;
+}
+
+/* What is in the pipe. */
+static size_t read_lines(int fd, char *out, size_t cap)
+{
+	ssize_t n = read(fd, out, cap - 1);
+	size_t lines = 0;
+
+	cr_assert_gt(n, 0);
+	out[n] = '\0';
+	for (const char *at = out; (at = strchr(at, '\n')); at++)
+		lines++;
+	return lines;
+}
+
+Test(log, threads_whose_log_nobody_reads_drop_lines_and_never_wait, .timeout = 60)
+{
+	enum {
+		THREADS = 8,
+		PAGES = 2
+	};
+	const char *dropped = "event=\"log lines dropped\" lines=";
+	static char value[LOG_LINE_MAX], got[PAGES * 65536 + 1];
+	pthread_t threads[THREADS];
+	size_t written;
+	int fds[2];
+
+	memset(value, 'x', sizeof(value) - 1);
+	cr_assert_eq(pipe(fds), 0);
+	cr_assert(fcntl(fds[1], F_SETPIPE_SZ, PAGES * sysconf(_SC_PAGESIZE)) > 0);
+	log_open(fds[1], LOG_LEVEL_NOTICE);
+	poll_is_slow = true;
+	for (int i = 0; i < THREADS; i++)
+		cr_assert_eq(pthread_create(&threads[i], NULL, write_lines, value), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	poll_is_slow = false;
+	written = read_lines(fds[0], got, sizeof(got));
+	cr_assert_lt(written, THREADS * LINES);
+	cr_assert_null(strstr(got, dropped), "there is no room to say it");
+	log_warn("short");
+	cr_assert_eq(read_lines(fds[0], got, sizeof(got)), 2, "%s", got);
+	cr_assert_not_null(strstr(got, dropped));
+	cr_assert_eq(strtoul(strstr(got, dropped) + strlen(dropped), NULL, 10),
+		THREADS * LINES - written, "%s", got);
+	log_open(2, LOG_LEVEL_NOTICE);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 Test(log, what_peers_provoke_is_let_through_once_a_minute_and_counted)
