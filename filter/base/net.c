@@ -2,9 +2,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -162,27 +164,56 @@ static bool remove_stale(const struct net_addr *a, struct buf *why)
 	return true;
 }
 
+/* Which of the two it was the system does not say. */
+static void put_owner(
+	const struct net_addr *a, const struct net_listen *how, int err, struct buf *why)
+{
+	const struct passwd *pw = how->uid == (uid_t)-1 ? NULL : getpwuid(how->uid);
+	const struct group *gr = how->gid == (gid_t)-1 ? NULL : getgrgid(how->gid);
+
+	buf_addf(why, "cannot listen on %s: it cannot be given to", a->text);
+	if (pw)
+		buf_addf(why, " user %s", pw->pw_name);
+	if (gr)
+		buf_addf(why, "%s group %s", pw ? " and" : "", gr->gr_name);
+	buf_addf(why, " (%s)", strerror(err));
+	if (err == EPERM && pw)
+		buf_add_str(why, "; only root may give files to another user");
+	else if (err == EPERM && gr)
+		buf_addf(why,
+			"; the user weir runs as has to be in that group (adduser USER %s, "
+			"or under systemd SupplementaryGroups=)",
+			gr->gr_name);
+}
+
 /* The socket file has its mode from its first instant, and its owner before
  * anybody can connect (before listen). umask is the process's: call this before
  * there are threads. */
-static int bind_unix(int fd, const struct net_addr *a, const struct net_listen *how)
+static bool bind_unix(
+	int fd, const struct net_addr *a, const struct net_listen *how, struct buf *why)
 {
 	const char *path = ((const struct sockaddr_un *)&a->ss)->sun_path;
 	mode_t old = umask(~how->mode & 0777);
 	int rc = bind(fd, (const struct sockaddr *)&a->ss, a->len);
+	int err = rc < 0 ? errno : 0;
 
 	umask(old);
-	if (rc < 0)
-		return rc;
-	if (how->uid != (uid_t)-1 || how->gid != (gid_t)-1)
-		rc = lchown(path, how->uid, how->gid);
 	if (rc < 0) {
-		int err = errno;
-
-		unlink(path);
-		errno = err;
+		buf_addf(why, "cannot listen on %s: %s", a->text, strerror(err));
+		if (err == ENOENT)
+			buf_addf(why,
+				"; there is no folder %.*s: make it (under systemd "
+				"RuntimeDirectory= does, as in weir.service)",
+				(int)(strrchr(path, '/') - path), path);
+		return false;
 	}
-	return rc;
+	if ((how->uid != (uid_t)-1 || how->gid != (gid_t)-1) &&
+		lchown(path, how->uid, how->gid) < 0) {
+		put_owner(a, how, errno, why);
+		unlink(path);
+		return false;
+	}
+	return true;
 }
 
 int net_listen(const struct net_addr *a, const struct net_listen *how, struct buf *why)
@@ -197,7 +228,11 @@ int net_listen(const struct net_addr *a, const struct net_listen *how, struct bu
 		return -1;
 	}
 	if (a->ss.ss_family == AF_UNIX) {
-		rc = bind_unix(fd, a, how);
+		if (!bind_unix(fd, a, how, why)) {
+			close(fd);
+			return -1;
+		}
+		rc = 0;
 	} else {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 		rc = bind(fd, (const struct sockaddr *)&a->ss, a->len);

@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,6 +238,8 @@ Test(net_listen, a_directory_that_is_not_there_is_named)
 
 	rmdir(dir);
 	cr_assert_eq(try_listen(said, sizeof(said)), -1);
+	cr_assert(strstr(said, "there is no folder /tmp/weir-net-"), "%s", said);
+	cr_assert(strstr(said, ": make it"), "%s", said);
 	cr_assert(strstr(said, path), "%s", said);
 }
 
@@ -301,11 +304,23 @@ Test(net_listen, a_socket_that_cannot_get_its_owner_is_not_left_behind)
 
 	if (geteuid() == 0) {
 		cr_assert_eq(chmod(dir, 0777), 0);
+		cr_assert_eq(setgroups(0, NULL), 0);
+		cr_assert_eq(setegid(65534), 0);
 		cr_assert_eq(seteuid(65534), 0);
 	}
 	owned.uid = 0;
 	cr_assert_eq(net_listen(&addr, &owned, &why), -1);
 	cr_assert(strstr(buf_str(&why), path), "%s", buf_str(&why));
+	cr_assert(
+		strstr(buf_str(&why), "cannot be given to user root"), "%s", buf_str(&why));
+	cr_assert_eq(access(path, F_OK), -1);
+	buf_reset(&why);
+	owned = how;
+	owned.gid = 0;
+	cr_assert_eq(net_listen(&addr, &owned, &why), -1);
+	cr_assert(strstr(buf_str(&why), "cannot be given to group root"), "%s",
+		buf_str(&why));
+	cr_assert(strstr(buf_str(&why), "adduser USER root"), "%s", buf_str(&why));
 	cr_assert_eq(access(path, F_OK), -1);
 	buf_release(&why);
 	if (getuid() == 0)
