@@ -96,8 +96,12 @@ static bool read_window(struct rule *r, struct view text, struct buf *why)
 {
 	int64_t ms;
 
-	if (!unit_duration(text, &ms) || ms == 0) {
+	if (!unit_duration(text, &ms)) {
 		buf_add_str(why, "is not a duration; write 3600s, 60m or 1h");
+		return false;
+	}
+	if (ms == 0) {
+		buf_add_str(why, "is no time at all; write at least 1ms");
 		return false;
 	}
 	if (ms > INT64_C(86400000) * WINDOW_DAYS_MAX) {
