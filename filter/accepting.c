@@ -61,7 +61,8 @@ void accepting_occupy(int fd)
 }
 
 /* The numbers behind user and group names; "" leaves -1. */
-bool accepting_find_owner(const char *user, const char *group, struct net_listen *how)
+bool accepting_find_owner(
+	const char *user, const char *group, struct net_listen *how, struct buf *why)
 {
 	struct passwd *pw;
 	struct group *gr;
@@ -71,7 +72,7 @@ bool accepting_find_owner(const char *user, const char *group, struct net_listen
 	if (*user) {
 		pw = getpwnam(user);
 		if (!pw) {
-			log_error("no such user", LOG_STR("user", user));
+			buf_addf(why, "there is no user %s", user);
 			return false;
 		}
 		how->uid = pw->pw_uid;
@@ -79,7 +80,7 @@ bool accepting_find_owner(const char *user, const char *group, struct net_listen
 	if (*group) {
 		gr = getgrnam(group);
 		if (!gr) {
-			log_error("no such group", LOG_STR("group", group));
+			buf_addf(why, "there is no group %s", group);
 			return false;
 		}
 		how->gid = gr->gr_gid;
@@ -122,8 +123,12 @@ bool accepting_open(const struct config *c, bool on_descriptor_0)
 			LOG_STR("file", c->file));
 		return false;
 	}
-	if (!accepting_find_owner(c->server.socket_user, c->server.socket_group, &how))
+	if (!accepting_find_owner(
+		    c->server.socket_user, c->server.socket_group, &how, &why)) {
+		log_error("cannot serve", LOG_VIEW("why", buf_view(&why)));
+		buf_release(&why);
 		return false;
+	}
 	for (size_t i = 0; i < c->server.n_listen; i++) {
 		int fd = net_listen(&c->server.listen[i], &how, &why);
 

@@ -28,6 +28,7 @@
 #include "observe/control.h"
 #include "proxy/program.h"
 #include "proxy/relay.h"
+#include "startable.h"
 
 #define CONFIG_DEFAULT "/etc/weir/weir.ini"
 #define WORKERS_MAX    256
@@ -72,10 +73,13 @@ static void complain(const char *text)
 	fputs(text, stderr);
 }
 
-static bool load(const char *file)
+/* Reads the configuration and tells what is to be told. What it asks of this machine is
+ * looked at too, unless one request is all there is to serve. */
+static bool load(const char *file, bool look, enum startable_for what)
 {
 	struct buf messages = { 0 };
-	bool ok = config_load(file, &process.config, &messages);
+	bool ok = config_load(file, &process.config, &messages) &&
+		(!look || startable(process.config, what, &messages));
 
 	if (messages.n)
 		fwrite(messages.p, 1, messages.n, stderr);
@@ -160,7 +164,7 @@ static void open_control(void)
 	if (!*text)
 		return;
 	if (net_addr_parse(view_str(text), &addr, &why) &&
-		accepting_find_owner("", process.config->server.control_group, &how))
+		accepting_find_owner("", process.config->server.control_group, &how, &why))
 		fd = net_listen(&addr, &how, &why);
 	if (fd >= 0)
 		process.control = control_start(&process.loop, fd, &control_ops, NULL);
@@ -247,6 +251,7 @@ static void reload_work(uv_work_t *work)
 	if (!config_load(process.config->file, &fresh, &process.reload_messages))
 		return;
 	if (config_may_replace(process.config, fresh, &why)) {
+		startable(fresh, STARTABLE_RUNS, &process.reload_messages);
 		process.reloaded = fresh;
 		config_limits_gone(process.config, fresh, &process.reload_gone);
 		/* Since the start: an earlier reload may have left something to do. */
@@ -451,7 +456,7 @@ static int serve_as_cgi(void)
 	struct exchanges exchanges = { .loop = &process.loop };
 	struct cgi_front front;
 
-	if (!load(file && *file ? file : CONFIG_DEFAULT))
+	if (!load(file && *file ? file : CONFIG_DEFAULT, false, STARTABLE_BEGINS))
 		return cgi_fails("the configuration has mistakes");
 	log_open(2, (enum log_level)process.config->log.level);
 	if (process.config->store.type == STORE_MEMORY)
@@ -518,7 +523,7 @@ int main(int argc, char **argv)
 		complain(usage);
 		return 2;
 	}
-	if (!load(file))
+	if (!load(file, true, test ? STARTABLE_ASKED : STARTABLE_BEGINS))
 		return 1;
 	if (test) {
 		printf("%s: no mistakes found\n", file);

@@ -6,7 +6,7 @@
 #
 # Stations of one level do not know each other, but for limit, which asks store and
 # client, and front/request.h, which client, limit and proxy read. ctl and status are
-# programs of their own. Prints each include that goes the wrong way and fails if
+# programs of their own; ctl and main ask startable. Prints each include that goes the wrong way and fails if
 # there is any. --self plants some and fails unless each is found.
 set -eu
 
@@ -29,7 +29,8 @@ may_include() {
 	proxy)		echo "$station proxy/* front/request.h" ;;
 	observe)	echo "$station observe/*" ;;
 	# The directory's tables are made by weirctl.
-	ctl)		echo "$below observe/* ctl/* client/schema.h" ;;
+	ctl)		echo "$below observe/* ctl/* client/schema.h startable.h" ;;
+	startable)	echo "$below client/plans.h startable.h" ;;
 	status)		echo "$below observe/* status/*" ;;
 	# One station of the house in three files.
 	exchange | exchange_state | answering)

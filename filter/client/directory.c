@@ -102,7 +102,7 @@ struct directory *directory_open(const struct directory_options *o, struct buf *
 	d->cache = cache_new(
 		o->cache_entries, o->ttl_ms * US_PER_MS, o->miss_ttl_ms * US_PER_MS);
 	if (d->path && d->query && d->cache) {
-		d->idle[0] = reader_open(d->path, d->query, (int)d->wait_ms, why);
+		d->idle[0] = reader_open(d->path, d->query, (int)d->wait_ms, NULL, why);
 		d->n_idle = d->idle[0] ? 1 : 0;
 	} else {
 		buf_add_str(why, "out of memory");
@@ -135,7 +135,7 @@ static struct reader *take_reader(struct directory *d, struct buf *why)
 			return r;
 		reader_free(r);
 	}
-	return reader_open(d->path, d->query, (int)d->wait_ms, why);
+	return reader_open(d->path, d->query, (int)d->wait_ms, NULL, why);
 }
 
 static void put_back(struct directory *d, struct reader *r)

@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/schema.h"
 
@@ -130,17 +131,25 @@ static bool prepare_query(struct reader *r, const char *query, struct buf *why)
 }
 
 /* What SQLite says of a path is the same for most mistakes; the system says it better. */
-static bool look_at_file(struct reader *r, struct buf *why)
+static bool look_at_file(struct reader *r, enum reader_fault *fault, struct buf *why)
 {
 	struct stat st;
 
 	if (stat(r->path, &st) < 0) {
 		buf_addf(why, "cannot be read: %s%s", strerror(errno),
-			errno == ENOENT ? "; \"weirctl db init\" makes it" : "");
+			errno == ENOENT && r->own_schema ? "; \"weirctl db init\" makes it"
+							 : "");
+		if (errno != ENOENT && errno != ENOTDIR)
+			*fault = READER_HINDERED;
 		return false;
 	}
 	if (!S_ISREG(st.st_mode)) {
 		buf_add_str(why, "is no file");
+		return false;
+	}
+	if (access(r->path, R_OK) < 0) {
+		buf_addf(why, "cannot be read: %s", strerror(errno));
+		*fault = READER_HINDERED;
 		return false;
 	}
 	r->device = st.st_dev;
@@ -148,18 +157,40 @@ static bool look_at_file(struct reader *r, struct buf *why)
 	return true;
 }
 
-struct reader *reader_open(
-	const char *path, const char *query, int busy_ms, struct buf *why)
+/* Whether another user, or the same one in a while, could read what SQLite could not. */
+static bool is_hindrance(int err)
+{
+	switch (err & 0xff) {
+	case SQLITE_PERM:
+	case SQLITE_CANTOPEN:
+	case SQLITE_READONLY: /* of -wal and -shm, which are missing */
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+	case SQLITE_PROTOCOL:
+	case SQLITE_IOERR:
+	case SQLITE_NOMEM: return true;
+	default: return false;
+	}
+}
+
+struct reader *reader_open(const char *path, const char *query, int busy_ms,
+	enum reader_fault *fault, struct buf *why)
 {
 	struct reader *r = calloc(1, sizeof(*r));
+	enum reader_fault ignored;
 	struct buf what = { 0 };
 	bool ok = false;
 
+	if (!fault)
+		fault = &ignored;
+	*fault = READER_UNFIT;
 	if (!r || !(r->path = strdup(path))) {
 		buf_add_str(&what, "finds no memory");
+		*fault = READER_HINDERED;
 		goto out;
 	}
-	if (!look_at_file(r, &what))
+	r->own_schema = !*query;
+	if (!look_at_file(r, fault, &what))
 		goto out;
 	if (sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
 		    NULL) != SQLITE_OK) {
@@ -168,10 +199,11 @@ struct reader *reader_open(
 		goto out;
 	}
 	sqlite3_busy_timeout(r->db, busy_ms);
-	r->own_schema = !*query;
 	ok = r->own_schema ? prepare_own(r, &what) : prepare_query(r, query, &what);
 out:
 	if (!ok) {
+		if (r && r->db && is_hindrance(sqlite3_errcode(r->db)))
+			*fault = READER_HINDERED;
 		buf_addf(why, "the directory %s %.*s", path, VIEW_ARG(buf_view(&what)));
 		reader_free(r);
 		r = NULL;
@@ -187,16 +219,31 @@ bool reader_is_current(const struct reader *r)
 	return stat(r->path, &st) == 0 && st.st_dev == r->device && st.st_ino == r->inode;
 }
 
-const char *reader_error(const struct reader *r)
-{
-	return sqlite3_errmsg(r->db);
-}
-
 static struct view column(sqlite3_stmt *s, int i)
 {
 	const char *text = (const char *)sqlite3_column_text(s, i);
 
 	return view_of(text, text ? (size_t)sqlite3_column_bytes(s, i) : 0);
+}
+
+bool reader_plans(struct reader *r, struct buf *out)
+{
+	sqlite3_stmt *s = NULL;
+	int step = SQLITE_ERROR;
+
+	if (sqlite3_prepare_v2(r->db, "SELECT name FROM plans ORDER BY name", -1, &s,
+		    NULL) == SQLITE_OK)
+		while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+			buf_add(out, column(s, 0));
+			buf_add_byte(out, '\n');
+		}
+	sqlite3_finalize(s);
+	return step == SQLITE_DONE;
+}
+
+const char *reader_error(const struct reader *r)
+{
+	return sqlite3_errmsg(r->db);
 }
 
 static bool same_hash(sqlite3_stmt *s, struct view hash)

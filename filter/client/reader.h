@@ -17,11 +17,22 @@ struct found {
 	int64_t expires_s; /* since 1970; INT64_MAX: never */
 };
 
-/* Opens and checks path; query "" is for our schema. NULL with a sentence in why.
- * busy_ms is how long a look-up waits for a writer that locks readers out. */
-struct reader *reader_open(
-	const char *path, const char *query, int busy_ms, struct buf *why);
+/* Why there is no reader. */
+enum reader_fault {
+	READER_UNFIT,    /* there is no such file, or not one that can be asked */
+	READER_HINDERED, /* no right to read it, a lock, a disk: it may be fit all the same */
+};
+
+/* Opens and checks path; query "" is for our schema. NULL with a sentence in why, and in
+ * *fault, unless that is NULL, whose it is. busy_ms is how long a look-up waits for a
+ * writer that locks readers out. */
+struct reader *reader_open(const char *path, const char *query, int busy_ms,
+	enum reader_fault *fault, struct buf *why);
 void reader_free(struct reader *r);
+
+/* Of our schema: appends the names of the plans, each with a newline behind it. False when
+ * they cannot be read. */
+bool reader_plans(struct reader *r, struct buf *out);
 
 /* Whether path still is the file that was opened. */
 bool reader_is_current(const struct reader *r);

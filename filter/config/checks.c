@@ -11,9 +11,7 @@
 
 struct place load_place(const struct load *l, const char *section, const char *name)
 {
-	const struct option *o = option_find(view_str(section), view_str(name));
-
-	return (struct place){ l->config->files[0], o ? l->lines[o - options] : 0 };
+	return (struct place){ l->config->files[0], config_line(l->config, section, name) };
 }
 
 static void no_such_backend(

@@ -35,6 +35,7 @@ static void config_free(struct config *c)
 	free(c->backends);
 	free(c->files);
 	free(c->looks);
+	free(c->lines);
 	free(c->file);
 	free(c);
 }
@@ -43,6 +44,13 @@ void config_unref(struct config *c)
 {
 	if (c && atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) == 1)
 		config_free(c);
+}
+
+unsigned config_line(const struct config *c, const char *section, const char *name)
+{
+	const struct option *o = option_find(view_str(section), view_str(name));
+
+	return o ? c->lines[o - options] : 0;
 }
 
 /* One line for each rule, so that plans stand below one another. */

@@ -139,7 +139,8 @@ struct redis_server {
 
 struct config {
 	atomic_uint refs;
-	char *file; /* the path it was read from */
+	char *file;      /* the path it was read from */
+	unsigned *lines; /* by row of the option table; ask config_line() */
 
 	struct {
 		struct net_addr *listen;
@@ -245,6 +246,9 @@ bool config_load(const char *file, struct config **out, struct buf *messages);
 /* References. Any thread; the last config_unref() frees. NULL is fine. */
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c);
+
+/* Where weir.ini gives an option first, for messages; 0 when it does not. */
+unsigned config_line(const struct config *c, const char *section, const char *name);
 
 /* What is in force, for people: endpoints, tiers, backends, store. */
 void config_summary(const struct config *c, struct buf *out);

@@ -24,7 +24,7 @@ static bool set_defaults(struct load *l)
 			strcmp(options[i].section, section) == 0)
 			continue;
 		section = options[i].section;
-		if (!options_default(view_str(section), &l->places, l->lines))
+		if (!options_default(view_str(section), &l->places, l->config->lines))
 			return false;
 	}
 	return true;
@@ -191,7 +191,8 @@ static struct config *config_new(const char *file)
 	atomic_init(&c->refs, 1);
 	c->file = strdup(file);
 	c->patterns = pattern_index_new();
-	if (!c->file || !c->patterns) {
+	c->lines = calloc(OPTIONS_MAX, sizeof(*c->lines));
+	if (!c->file || !c->patterns || !c->lines) {
 		config_unref(c);
 		return NULL;
 	}

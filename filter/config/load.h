@@ -20,7 +20,6 @@ struct load {
 	struct config *config;
 	struct draft draft;
 	struct mistakes *m;
-	unsigned lines[OPTIONS_MAX]; /* where each option of weir.ini stood first, or 0 */
 
 	/* The file that is read now. */
 	const char *file; /* in config.files */

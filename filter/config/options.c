@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "config/kinds.h"
+#include "config/units.h"
 
 /* Where a field is. */
 #define CONFIG(field)   IN_CONFIG, offsetof(struct config, field)
@@ -378,34 +379,6 @@ bool option_section(struct view section, bool *named)
 	return view_eq(section, VIEW("site"));
 }
 
-#define NEAR_MAX 40
-
-/* How many letters one has to change, add or take away to get from a to b. */
-static size_t distance(struct view a, struct view b)
-{
-	size_t row[NEAR_MAX + 1], diagonal, above;
-
-	if (a.n > NEAR_MAX || b.n > NEAR_MAX)
-		return SIZE_MAX;
-	for (size_t j = 0; j <= b.n; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= a.n; i++) {
-		diagonal = row[0];
-		row[0] = i;
-		for (size_t j = 1; j <= b.n; j++) {
-			size_t best = diagonal +
-				((a.p[i - 1] | 0x20) != (b.p[j - 1] | 0x20));
-
-			above = row[j];
-			best = above + 1 < best ? above + 1 : best;
-			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-			diagonal = above;
-			row[j] = best;
-		}
-	}
-	return row[b.n];
-}
-
 /* "env", where it is "env.NAME". */
 static bool is_without_word(const char *known, struct view name)
 {
@@ -424,7 +397,7 @@ void option_suggest(struct view section, struct view name, struct buf *why)
 
 		if (!view_eq(section, view_str(options[i].section)))
 			continue;
-		d = distance(name, view_str(options[i].name));
+		d = unit_distance(name, view_str(options[i].name));
 		if (options[i].flags & OPT_SUFFIX && is_without_word(options[i].name, name))
 			d = 0;
 		if (d < least) {

@@ -281,7 +281,7 @@ static void on_value(void *user, const struct ini_value *v)
 		return;
 	}
 	line = o->flags & OPT_NAMED ? &l->section_lines[o - options]
-				    : &l->lines[o - options];
+				    : &l->config->lines[o - options];
 	if (*line && !(o->flags & OPT_REPEATS)) {
 		mistake_add(l->m, load_here(l, v->line),
 			"%s: given before, in line %u; write it once", subject, *line);

@@ -163,6 +163,33 @@ bool unit_is_utf8(struct view text)
 	return true;
 }
 
+#define NEAR_MAX 40
+
+size_t unit_distance(struct view a, struct view b)
+{
+	size_t row[NEAR_MAX + 1], diagonal, above;
+
+	if (a.n > NEAR_MAX || b.n > NEAR_MAX)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= b.n; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a.n; i++) {
+		diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= b.n; j++) {
+			size_t best = diagonal +
+				((a.p[i - 1] | 0x20) != (b.p[j - 1] | 0x20));
+
+			above = row[j];
+			best = above + 1 < best ? above + 1 : best;
+			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+			diagonal = above;
+			row[j] = best;
+		}
+	}
+	return row[b.n];
+}
+
 /* Seconds are kept up to two minutes, since 60s says more than 1m beside 90s. */
 void unit_put_duration(struct buf *b, int64_t ms)
 {

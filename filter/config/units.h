@@ -32,6 +32,10 @@ void unit_put_parameter(struct view header, struct buf *out);
 /* The name of one query parameter: printable ASCII that needs no encoding. */
 bool unit_is_query_name(struct view text);
 
+/* How many letters one has to change, add or take away to get from a to b, whatever their
+ * case. SIZE_MAX for names too long to be mistyped ones of each other. */
+size_t unit_distance(struct view a, struct view b);
+
 void unit_put_duration(struct buf *b, int64_t ms);
 void unit_put_size(struct buf *b, uint64_t bytes);
 

@@ -8,6 +8,7 @@
 
 #include "config/config.h"
 #include "ctl/ctl.h"
+#include "startable.h"
 
 int command_check(struct ctl *ctl, int argc, char **argv)
 {
@@ -17,7 +18,8 @@ int command_check(struct ctl *ctl, int argc, char **argv)
 
 	if (status != CTL_OK)
 		return status;
-	if (!config_load(ctl->config, &c, &messages))
+	if (!config_load(ctl->config, &c, &messages) ||
+		!startable(c, STARTABLE_ASKED, &messages))
 		status = CTL_FAILED;
 	if (messages.n)
 		fwrite(messages.p, 1, messages.n, stderr);

@@ -1,0 +1,95 @@
+#include "client/plans.h"
+
+#include "client/reader.h"
+#include "config/units.h"
+
+#define BUSY_MS     2000 /* as a look-up waits */
+#define PLANS_SHOWN 8
+#define NEAR_ENOUGH 2
+
+/* plans has one a line. */
+static bool has_plan(struct view plans, const char *plan)
+{
+	while (plans.n)
+		if (view_eq(view_cut(&plans, '\n'), view_str(plan)))
+			return true;
+	return false;
+}
+
+/* The plan that is meant most likely, or a few of those there are. */
+static void put_plans(struct view plans, const char *plan, struct buf *out)
+{
+	struct view rest = plans, nearest = { 0 };
+	size_t least = NEAR_ENOUGH + 1, n = 0;
+
+	while (rest.n) {
+		struct view known = view_cut(&rest, '\n');
+		size_t d = unit_distance(view_str(plan), known);
+
+		if (d < least && d < known.n) {
+			least = d;
+			nearest = known;
+		}
+	}
+	if (nearest.n) {
+		buf_addf(out, "did you mean %.*s?", VIEW_ARG(nearest));
+		return;
+	}
+	buf_add_str(out, "there is ");
+	while (plans.n && n < PLANS_SHOWN) {
+		struct view known = view_cut(&plans, '\n');
+
+		buf_addf(out, "%s%.*s", n++ ? ", " : "", VIEW_ARG(known));
+	}
+	buf_addf(out, "%s; \"weirctl plan add %s\" makes this one", plans.n ? ", ..." : "",
+		plan);
+}
+
+static void check_rule(
+	const struct config *c, const struct rule *r, struct view plans, struct mistakes *m)
+{
+	struct buf hint = { 0 };
+
+	if (!r->plan || strcmp(r->plan, "anonymous") == 0 ||
+		strcmp(r->plan, "default") == 0 || has_plan(plans, r->plan))
+		return;
+	put_plans(plans, r->plan, &hint);
+	if (buf_str(&hint))
+		mistake_notice(m, (struct place){ r->file, r->line },
+			"@RateLimit plan: \"%s\" is no plan in %s, so nobody meets this "
+			"rule; %s",
+			r->plan, c->client.directory, hint.p);
+	else
+		m->no_memory = true;
+	buf_release(&hint);
+}
+
+static void check_tiers(const struct config *c, const struct tiers *tiers,
+	struct view plans, struct mistakes *m)
+{
+	for (size_t i = 0; i < tiers->n; i++)
+		for (size_t j = 0; j < tiers->list[i].n_rules; j++)
+			check_rule(c, &tiers->list[i].rules[j], plans, m);
+}
+
+enum plans_look plans_check(const struct config *c, struct mistakes *m, struct buf *why)
+{
+	enum reader_fault fault;
+	struct buf plans = { 0 };
+	struct reader *r;
+
+	if (!*c->client.directory)
+		return PLANS_FIT;
+	r = reader_open(
+		c->client.directory, c->client.directory_query, BUSY_MS, &fault, why);
+	if (!r)
+		return fault == READER_HINDERED ? PLANS_HINDERED : PLANS_UNFIT;
+	if (!*c->client.directory_query && reader_plans(r, &plans) && buf_ok(&plans)) {
+		check_tiers(c, &c->site, buf_view(&plans), m);
+		for (size_t i = 0; i < c->n_endpoints; i++)
+			check_tiers(c, &c->endpoints[i].tiers, buf_view(&plans), m);
+	}
+	buf_release(&plans);
+	reader_free(r);
+	return PLANS_FIT;
+}
