@@ -367,11 +367,68 @@ static void note_plans(struct load *l, const struct tier *t)
 		t->label);
 }
 
+static const struct rule *rule_for(const struct tier *t, const char *plan)
+{
+	for (size_t i = 0; i < t->n_rules; i++) {
+		const char *own = t->rules[i].plan;
+
+		if (plan ? own && strcmp(own, plan) == 0 : !own)
+			return &t->rules[i];
+	}
+	return NULL;
+}
+
+/* A rule for a plan takes the place of the one without in its own tier alone. With another
+ * window it is a tier of its own, and the plan's clients meet that of all others as well,
+ * which is mostly the lower one. */
+static void note_also_met(struct load *l, const struct tiers *tiers, const struct tier *t)
+{
+	for (size_t i = 0; i < tiers->n; i++) {
+		const struct tier *other = &tiers->list[i];
+		const struct rule *general = rule_for(other, NULL);
+
+		if (!general || general->type != t->rules[0].type ||
+			general->type == RULE_CUSTOM ||
+			general->counting == COUNT_UNLIMITED)
+			continue;
+		for (size_t j = 0; j < t->n_rules; j++) {
+			const struct rule *r = &t->rules[j];
+
+			if (!r->plan || rule_for(other, r->plan))
+				continue;
+			mistake_notice(l->m, (struct place){ r->file, r->line },
+				"@RateLimit plan: clients of plan %s meet %s of line %u "
+				"too, which counts by itself; if this rule is to take its "
+				"place, write there another for plan=%s with "
+				"count=unlimited",
+				r->plan, other->label, general->line, r->plan);
+		}
+	}
+}
+
+/* Without users everybody is on plan anonymous. */
+static void note_unmet(struct load *l, const struct tier *t)
+{
+	for (size_t i = 0; i < t->n_rules && !l->config->client.n_user; i++) {
+		const struct rule *r = &t->rules[i];
+
+		if (r->plan && strcmp(r->plan, "anonymous") != 0)
+			mistake_notice(l->m, (struct place){ r->file, r->line },
+				"@RateLimit plan: client.user is none, so nobody is on "
+				"plan %s and meets this rule; write user = token or "
+				"user = remote_user in [client]",
+				r->plan);
+	}
+}
+
 /* What a rule has to say to the options of weir.ini, which it may stand before. */
 static void finish_rules(struct load *l, const struct tiers *tiers)
 {
 	for (size_t i = 0; i < tiers->n; i++) {
 		note_plans(l, &tiers->list[i]);
+		note_unmet(l, &tiers->list[i]);
+		if (!rule_for(&tiers->list[i], NULL))
+			note_also_met(l, tiers, &tiers->list[i]);
 		for (size_t j = 0; j < tiers->list[i].n_rules; j++) {
 			struct rule *r = &tiers->list[i].rules[j];
 
@@ -394,6 +451,11 @@ static void note_what_may_not_be_meant(struct load *l)
 	note_everybody(l, &c->client.trusted_proxies, "client", "trusted_proxies",
 		"any client can then choose its address");
 	note_everybody(l, &c->allow.networks, "allow", "networks", "nobody meets a limit");
+	if (c->client.directory && *c->client.directory && !c->client.n_user)
+		mistake_notice(l->m, load_place(l, "client", "directory"),
+			"client.directory: nobody is looked up in it, since client.user is "
+			"none; write user = token, or user = remote_user where the web "
+			"server verifies it");
 	if (c->server.mode == MODE_OFF)
 		mistake_notice(l->m, load_place(l, "server", "mode"),
 			"server.mode: off: no rule is looked at, and nobody meets a limit");

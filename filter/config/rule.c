@@ -277,7 +277,9 @@ static const struct attribute {
 	[ATTR_COST_DEFAULT] = { "cost_default", "NUMBER", "cost_min", read_cost_default,
 		"What a request takes that says nothing." },
 	[ATTR_PLAN] = { "plan", "NAME", "all", read_plan,
-		"Only for users of this plan; a rule without a plan is for all others." },
+		"Only for users of this plan; a rule without a plan is for all others, "
+		"where "
+		"type, key, algorithm and window are the same." },
 	[ATTR_KEY] = { "key", "NAME|TEMPLATE", "the endpoint's", read_key,
 		"Endpoints whose rules have the same key share one count. Of type=custom: "
 		"who is counted, put together from {header:NAME} {cookie:NAME} "

@@ -272,6 +272,8 @@ Test(load, what_works_and_may_not_be_meant_is_noticed)
 	static const char *const files[][2] = { { "notices.ini", "notices.expected" },
 		{ "large-logs.ini", "large-logs.expected" },
 		{ "for-nobody.ini", "for-nobody.expected" },
+		{ "plans-unmet.ini", "plans-unmet.expected" },
+		{ "plans-also-met.ini", "plans-also-met.expected" },
 		{ "no-newline.ini", "no-newline.expected" } };
 
 	enter(CONFIG_DATA "/good");
