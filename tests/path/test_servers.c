@@ -247,6 +247,32 @@ Test(servers, nginx_asks_weir_as_an_authorizer, .timeout = 60)
 				php_fpm_start(3)) }));
 }
 
+/* nginx makes the answer itself, so what it says of the body is nginx's as well. */
+Test(servers, nginx_shows_an_authorizers_refusal_as_json, .timeout = 60)
+{
+	struct weir *w = weir_start(&(struct weir_spec){
+		.sections = IN_MEMORY "[reply]\nauthorizer_status = 403\n",
+		.endpoints = "[endpoint style]\nmatch = * /style.css\n"
+			     "@RateLimit = type=ip count=1 window=1h\n" });
+	struct web *web = web_start(&(struct web_spec){
+		.conf = "nginx/weir-authorizer.conf", .backend = w->addr });
+
+	for (int i = 0; i < 2; i++) {
+		struct http_answer a;
+
+		http_get(text("%s/style.css", web->url), &a);
+		if (i == 1) {
+			struct view head = buf_view(&a.head);
+
+			is_refusal(&a);
+			cr_assert_eq(fields_of(head, "Content-Type"), 1);
+			cr_assert_str_eq(
+				field_of(head, "Content-Type"), "application/json");
+		}
+		http_release(&a);
+	}
+}
+
 Test(servers, nginxs_authorizer_and_responder_charge_once, .timeout = 60)
 {
 	struct weir *w = two_requests(NULL, "[reply]\nauthorizer_status = 403\n");
