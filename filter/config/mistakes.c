@@ -70,7 +70,46 @@ void mistake_notice(struct mistakes *m, struct place at, const char *fmt, ...)
 	va_end(ap);
 }
 
-void mistake_quote(struct buf *b, struct view v)
+/* Whether what stands behind the scheme may be shown without an '@' in it: a host, with
+ * nothing behind its ':' but a port. Else the '@' was forgotten, or cut off. */
+static bool is_host_alone(struct view v)
+{
+	struct view host = v, port;
+	uint64_t n;
+
+	for (size_t i = 0; i < host.n; i++) {
+		if (memchr("/? \t", host.p[i], 4))
+			host.n = i;
+	}
+	port = host;
+	host = view_cut(&port, ':');
+	return !port.p || view_starts(host, VIEW("[")) ||
+		(host.n && view_number(port, 99999, &n));
+}
+
+void mistake_hide_password(struct view v, struct buf *out)
+{
+	const char *at = v.n ? memrchr(v.p, '@', v.n) : NULL;
+	const char *mark = v.n ? memmem(v.p, v.n, "//", 2) : NULL;
+	struct view secret;
+
+	if (!mark) {
+		buf_add(out, v);
+		return;
+	}
+	secret = view_skip(v, (size_t)(mark - v.p) + 2);
+	if (at && at >= secret.p)
+		secret.n = (size_t)(at - secret.p);
+	else if (mark == v.p || mark[-1] != ':' || is_host_alone(secret))
+		secret.n = 0;
+	buf_add(out, view_of(v.p, (size_t)(secret.p - v.p)));
+	if (secret.n)
+		buf_add_str(out, "***");
+	buf_add(out, view_skip(v, (size_t)(secret.p - v.p) + secret.n));
+}
+
+/* v in quotes, as it is. */
+static void quote(struct buf *b, struct view v)
 {
 	size_t shown = v.n;
 	bool utf8;
@@ -92,6 +131,18 @@ void mistake_quote(struct buf *b, struct view v)
 			buf_add_byte(b, (char)c);
 	}
 	buf_add_str(b, shown < v.n ? "...\"" : "\"");
+}
+
+void mistake_quote(struct buf *b, struct view v)
+{
+	struct buf shown = { 0 };
+
+	mistake_hide_password(v, &shown);
+	if (buf_ok(&shown))
+		quote(b, buf_view(&shown));
+	else
+		b->failed = true;
+	buf_release(&shown);
 }
 
 void mistake_value(struct mistakes *m, struct place at, const char *subject,

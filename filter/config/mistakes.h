@@ -46,7 +46,13 @@ void mistake_notice(struct mistakes *m, struct place at, const char *fmt, ...)
 void mistake_value(struct mistakes *m, struct place at, const char *subject,
 	struct view value, const char *why, ...) __attribute__((format(printf, 5, 6)));
 
-/* Appends v in double quotes, on one line and not too long, whatever is in it. */
+/* Appends v without what may be the user and password of a URL in it: what stands between
+ * "//" and the last '@', and behind "://" all where there is no '@' and what stands there
+ * is no host and port either. What is written into a configuration in the wrong form is
+ * told with its text, on a terminal and in a log. */
+void mistake_hide_password(struct view v, struct buf *out);
+/* Appends v in double quotes, on one line and not too long, whatever is in it, and without
+ * passwords as above. */
 void mistake_quote(struct buf *b, struct view v);
 
 /* Writes "FILE:LINE: text\n" for each mistake, or each notice when there is no

@@ -461,19 +461,12 @@ void option_shown(const struct option *o, struct view value, struct buf *out)
 	const char *at = o->kind == &kind_redis && value.n ? memrchr(value.p, '@', value.n)
 							   : NULL;
 
-	if (!at) {
-		buf_add(out, value);
-		return;
+	/* Whatever is before it: a URL without its "//" has a password all the same. */
+	if (at && !memmem(value.p, value.n, "//", 2)) {
+		buf_add_str(out, "***");
+		value = view_skip(value, (size_t)(at - value.p));
 	}
-	/* The user and the password stand between "//" and the last '@'. */
-	for (size_t i = 0; i + 1 < value.n && value.p + i < at; i++) {
-		if (value.p[i] == '/' && value.p[i + 1] == '/') {
-			buf_add(out, view_of(value.p, i + 2));
-			break;
-		}
-	}
-	buf_add_str(out, "***");
-	buf_add(out, view_skip(value, (size_t)(at - value.p)));
+	mistake_hide_password(value, out);
 }
 
 bool options_default(

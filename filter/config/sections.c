@@ -257,25 +257,42 @@ out:
 	buf_release(&shown);
 }
 
+/* Tells what is wrong with a value before anybody has read it; o may be NULL. */
+static void wrong_value(struct load *l, const struct option *o, const char *subject,
+	const struct ini_value *v, const char *why)
+{
+	struct buf shown = { 0 };
+
+	if (o)
+		option_shown(o, v->value, &shown);
+	else
+		buf_add(&shown, v->value);
+	if (buf_ok(&shown))
+		mistake_value(
+			l->m, load_here(l, v->line), subject, buf_view(&shown), "%s", why);
+	else
+		l->m->no_memory = true;
+	buf_release(&shown);
+}
+
 static void on_value(void *user, const struct ini_value *v)
 {
 	struct load *l = user;
+	const struct option *o = option_find(view_str(l->kind), v->name);
 	const char *why = looks_wrong(v->value);
-	const struct option *o;
 	char subject[128];
 	unsigned *line;
 
 	snprintf(subject, sizeof(subject), "%s.%.*s", l->kind,
 		(int)(v->name.n < 60 ? v->name.n : 60), v->name.p);
 	if (why) {
-		mistake_value(l->m, load_here(l, v->line), subject, v->value, "%s", why);
+		wrong_value(l, o, subject, v, why);
 		return;
 	}
 	if (view_eq(v->name, VIEW("@RateLimit"))) {
 		read_rule(l, v);
 		return;
 	}
-	o = option_find(view_str(l->kind), v->name);
 	if (!o) {
 		unknown_option(l, subject, v);
 		return;

@@ -62,6 +62,86 @@ Test(load, every_mistake_is_told_with_file_line_and_what_would_do)
 	globfree(&found);
 }
 
+Test(load, however_a_url_is_miswritten_its_password_is_not_told)
+{
+	static const char *const lines[] = {
+		"url = \"redis://me:hunter2@h\"",
+		"url = 'redis://:hunter2@h'",
+		"url = redis://:hunter2 #@h",
+		"url = redis://:hunter2 ;secret@h",
+		"url = redis://:hunter2 ; secret@h",
+		"url = redis://:hunter2;@h:x",
+		"url = \"redis://:hunter2 ;secret@h\"",
+		" url = redis://:hunter2@h",
+		"\turl = redis://me:hunter2",
+		"url redis://:hunter2@h",
+		"url: redis://:hunter2@h",
+		"url, = redis://:hunter2@h",
+		"= redis://:hunter2@h",
+		"[store] url = redis://:hunter2@h",
+		"[store url = redis://:hunter2@h",
+		"url = redis://:hunter2",
+		"url = redis://hunter2:hunter2",
+		"url = redis://:hun/hunter2",
+		"url = redis:/:hunter2@h",
+		"url = redis//:hunter2@h",
+		"url = :hunter2@h",
+		"url = rediss://:hunter2@h",
+		"url = http://:hunter2@h",
+		"url = unix://:hunter2@run/redis.sock",
+		"url = redis://:hunter2@h@",
+		"url = redis://:hunter2%zz@h",
+		"url = redis://hunter2@h",
+		"ulr = \"redis://:hunter2@h\"",
+		"prefix = \"redis://:hunter2@h\"",
+		"url = redis://:hunter2-0123456789-0123456789-0123456789-0123456789-"
+		"0123456789-0123456789-0123456789-0123456789@h:x",
+	};
+	char file[] = "/tmp/weir-load-XXXXXX";
+	int fd = mkstemp(file);
+
+	cr_assert_geq(fd, 0);
+	close(fd);
+	for (size_t i = 0; i < COUNT_OF(lines); i++) {
+		struct buf text = { 0 }, told = { 0 };
+		struct config *c = NULL;
+
+		buf_addf(&text, "[store]\n%s\n", lines[i]);
+		write_file(file, buf_str(&text), 0);
+		cr_expect_not(config_load(file, &c, &told), "%s", lines[i]);
+		cr_expect(strstr(buf_str(&told), ":2: "), "%s: %s", lines[i], told.p);
+		cr_expect_not(strstr(told.p, "hunter2"), "%s: %s", lines[i], told.p);
+		buf_release(&text);
+		buf_release(&told);
+	}
+	unlink(file);
+}
+
+Test(load, a_url_without_a_password_is_told_as_it_was_written)
+{
+	static const char *const urls[] = { "redis://127.0.0.1/cache",
+		"redis://redis.example.org:6379/x", "redis://[::1]:6379/x",
+		"redis://h:99999", "unix://run/redis.sock",
+		"rediss://redis.example.org:6380/0" };
+	char file[] = "/tmp/weir-load-XXXXXX";
+	int fd = mkstemp(file);
+
+	cr_assert_geq(fd, 0);
+	close(fd);
+	for (size_t i = 0; i < COUNT_OF(urls); i++) {
+		struct buf text = { 0 }, told = { 0 };
+		struct config *c = NULL;
+
+		buf_addf(&text, "[store]\nurl = %s\n", urls[i]);
+		write_file(file, buf_str(&text), 0);
+		cr_expect_not(config_load(file, &c, &told), "%s", urls[i]);
+		cr_expect(strstr(buf_str(&told), urls[i]), "%s: %s", urls[i], told.p);
+		buf_release(&text);
+		buf_release(&told);
+	}
+	unlink(file);
+}
+
 Test(load, a_file_that_is_not_there_is_told)
 {
 	struct config *c = NULL;
