@@ -273,22 +273,18 @@ static void note_everybody(struct load *l, const struct networks *nets, const ch
 /* The log of a sliding window takes ten bytes for each event in Redis, eight in memory. */
 #define LARGE_COUNT    1000000
 #define EVENT_BYTES    8
-#define LARGEST_SHARD  (UINT64_C(4) << 20)
-#define SHARDS         64
 #define BESIDE_THE_LOG 1024
 
-/* The most events of one client that the table of this process has room for: it is cut
- * into shards, and a client's log lies in one of them (store/memory.h). */
+/* The most events of one client that the table of this process has room for: a client's
+ * log lies in one shard of it. */
 static uint64_t most_in_memory(const struct config *c)
 {
-	uint64_t shard = c->store.memory / SHARDS;
+	uint64_t bytes = c->store.memory;
 
 	/* What was a mistake itself has no value. */
-	if (c->store.memory == 0)
+	if (bytes == 0)
 		return UINT64_MAX;
-	if (shard < LARGEST_SHARD)
-		shard = c->store.memory < LARGEST_SHARD ? c->store.memory : LARGEST_SHARD;
-	return (shard - BESIDE_THE_LOG) / EVENT_BYTES;
+	return (bytes / config_memory_shards(bytes) - BESIDE_THE_LOG) / EVENT_BYTES;
 }
 
 /* A log that does not fit into memory could never be filled: those beyond would be

@@ -120,6 +120,17 @@ static void put_users(const struct config *c, struct buf *out)
 		buf_add_byte(out, '\n');
 }
 
+#define SHARD_LEAST (4 << 20) /* bytes */
+
+size_t config_memory_shards(uint64_t bytes)
+{
+	size_t n = MEMORY_SHARDS_MAX;
+
+	while (n > 1 && bytes / n < SHARD_LEAST)
+		n /= 2;
+	return n;
+}
+
 void config_summary(const struct config *c, struct buf *out)
 {
 	static const char *const modes[] = {

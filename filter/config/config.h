@@ -250,6 +250,11 @@ void config_unref(struct config *c);
 /* Where weir.ini gives an option first, for messages; 0 when it does not. */
 unsigned config_line(const struct config *c, const char *section, const char *name);
 
+/* In how many shards the table of this process keeps its store.memory, a power of two. Each
+ * has an equal part, and a client's whole state lies in one: fewer rather than small ones. */
+#define MEMORY_SHARDS_MAX 64
+size_t config_memory_shards(uint64_t bytes);
+
 /* What is in force, for people: endpoints, tiers, backends, store. */
 void config_summary(const struct config *c, struct buf *out);
 

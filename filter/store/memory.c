@@ -22,10 +22,8 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "config/config.h"
 #include "store/store.h"
-
-#define SHARDS_MAX  64
-#define SHARD_BYTES (4u << 20) /* fewer shards rather than smaller ones */
 
 struct entry {
 	struct table_node node;      /* key behind the struct */
@@ -51,7 +49,7 @@ struct shard {
 struct memory {
 	size_t n_shards;    /* a power of two */
 	size_t shard_bytes; /* most for each */
-	struct shard shards[SHARDS_MAX];
+	struct shard shards[MEMORY_SHARDS_MAX];
 };
 
 /* What malloc, the heap and the table's slots take for an entry, roughly. */
@@ -428,9 +426,7 @@ struct memory *memory_new(size_t bytes)
 	if (!m)
 		return NULL;
 	memset(m, 0, sizeof(*m));
-	m->n_shards = SHARDS_MAX;
-	while (m->n_shards > 1 && bytes / m->n_shards < SHARD_BYTES)
-		m->n_shards /= 2;
+	m->n_shards = config_memory_shards(bytes);
 	m->shard_bytes = bytes / m->n_shards;
 	for (size_t i = 0; i < m->n_shards; i++)
 		pthread_mutex_init(&m->shards[i].lock, NULL);

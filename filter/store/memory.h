@@ -1,7 +1,7 @@
 /*
  * store/memory.h - limits counted in this process.
  *
- * A table of states by key in up to 64 shards with a lock each. The tiers of a
+ * A table of states by key in shards with a lock each (config_memory_shards()). The tiers of a
  * decision are locked together, in the order of the shards, so they are charged all
  * or none. Bounded in bytes: when a shard is full, entries that equal never seen go
  * first, then the one idle longest, which is counted (store_evictions) and logged

@@ -351,6 +351,7 @@ Test(load, what_works_and_may_not_be_meant_is_noticed)
 {
 	static const char *const files[][2] = { { "notices.ini", "notices.expected" },
 		{ "large-logs.ini", "large-logs.expected" },
+		{ "memory-log.ini", "memory-log.expected" },
 		{ "for-nobody.ini", "for-nobody.expected" },
 		{ "plans-unmet.ini", "plans-unmet.expected" },
 		{ "plans-also-met.ini", "plans-also-met.expected" },

@@ -5,6 +5,7 @@
 
 #include "base/counters.h"
 #include "base/log.h"
+#include "config/config.h"
 #include "store/memory.h"
 #include "store/store.h"
 
@@ -314,6 +315,28 @@ Test(memory, a_flood_of_clients_stays_within_the_bytes)
 	cr_assert_gt(memory_bytes(m), most / 10 * 9);
 	cr_assert_gt(memory_count(m), 10000u);
 	memory_free(m);
+}
+
+Test(memory, a_log_that_fits_into_a_shards_part_is_counted)
+{
+	static const size_t sizes[] = { 5u << 20, 8u << 20, 100u << 20, 512u << 20 };
+
+	for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+		struct memory *m = memory_new(sizes[i]);
+		size_t part = sizes[i] / config_memory_shards(sizes[i]);
+		struct rate fits = window(part / 8, S), larger = window(part / 8 + 1, S);
+		struct take_tier t = tier("one", &fits);
+		struct rate_view view;
+		bool admitted;
+
+		t.cost = fits.count;
+		cr_expect(take(m, &t, 1, 0, &view), "%zu bytes", sizes[i]);
+		t = tier("other", &larger);
+		t.cost = larger.count;
+		cr_expect_not(
+			memory_take(m, &t, 1, 0, &admitted, &view), "%zu bytes", sizes[i]);
+		memory_free(m);
+	}
 }
 
 Test(memory, refusals_fill_nothing)
