@@ -16,6 +16,7 @@
  */
 #include "accepting.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -31,7 +32,6 @@
 #define ACCEPT_AT_ONCE  64  /* connections taken in one wake-up */
 #define ACCEPT_PAUSE_MS 100 /* when there are no descriptors left */
 #define FULL_PAUSE_MS   10  /* when max_connections are open */
-#define LISTEN_MAX      64
 
 struct listener {
 	uv_poll_t poll;
@@ -88,19 +88,32 @@ bool accepting_find_owner(
 	return true;
 }
 
-static bool add_listener(int fd, const struct net_addr *addr)
+static void add_listener(int fd, const struct net_addr *addr)
 {
 	struct listener *l = &accepting.listeners[accepting.n_listeners];
 
-	if (accepting.n_listeners == LISTEN_MAX) {
-		log_error("too many listen options", LOG_INT("most", LISTEN_MAX));
-		return false;
-	}
+	assert(accepting.n_listeners < LISTEN_MAX); /* the configuration is checked for it */
 	l->fd = fd;
 	if (addr)
 		l->addr = *addr;
 	accepting.n_listeners++;
-	return true;
+}
+
+static void close_listener(const struct listener *l)
+{
+	if (l->addr.len && l->addr.ss.ss_family == AF_UNIX)
+		unlink(((const struct sockaddr_un *)&l->addr.ss)->sun_path);
+	if (l->fd == STDIN_FILENO)
+		accepting_occupy(l->fd);
+	else
+		close(l->fd);
+}
+
+void accepting_close(void)
+{
+	for (size_t i = 0; i < accepting.n_listeners; i++)
+		close_listener(&accepting.listeners[i]);
+	accepting.n_listeners = 0;
 }
 
 bool accepting_open(const struct config *c, bool on_descriptor_0)
@@ -114,7 +127,8 @@ bool accepting_open(const struct config *c, bool on_descriptor_0)
 			log_notice("listen is ignored: descriptor 0 is a listening socket");
 		fcntl(0, F_SETFD, FD_CLOEXEC);
 		fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
-		return add_listener(0, NULL);
+		add_listener(0, NULL);
+		return true;
 	}
 	if (!c->server.n_listen) {
 		log_error("nowhere to serve: add \"listen = unix:/run/weir/weir.sock\" to "
@@ -135,10 +149,10 @@ bool accepting_open(const struct config *c, bool on_descriptor_0)
 		if (fd < 0) {
 			log_error("cannot serve", LOG_VIEW("why", buf_view(&why)));
 			buf_release(&why);
+			accepting_close();
 			return false;
 		}
-		if (!add_listener(fd, &c->server.listen[i]))
-			return false;
+		add_listener(fd, &c->server.listen[i]);
 		log_notice("serving", LOG_STR("listen", c->server.listen[i].text));
 	}
 	return true;
@@ -264,12 +278,7 @@ void accepting_stop(void)
 		if (l->addr.len)
 			accept_the_rest(l);
 		uv_close((uv_handle_t *)&l->poll, NULL);
-		if (l->addr.len && l->addr.ss.ss_family == AF_UNIX)
-			unlink(((const struct sockaddr_un *)&l->addr.ss)->sun_path);
-		if (l->fd == STDIN_FILENO)
-			accepting_occupy(l->fd);
-		else
-			close(l->fd);
+		close_listener(l);
 	}
 	accepting.n_listeners = 0;
 }

@@ -12,6 +12,8 @@
 /* Opens what c says, or takes descriptor 0. False, logged, when there is nowhere to
  * serve. Sets the process's umask for a moment: before there are threads. */
 bool accepting_open(const struct config *c, bool on_descriptor_0);
+/* Closes them and removes their files again: for what fails before accepting_start(). */
+void accepting_close(void);
 /* The most connections open at once, from now on. Before accepting_start(), and again when
  * it has changed. */
 void accepting_limit(uint64_t connections);

@@ -411,8 +411,10 @@ static int serve(bool on_descriptor_0)
 		return 1;
 	process.started = config_ref(process.config);
 	process.shared = store_shared_new(process.config);
-	if (!process.shared || !open_directory() || !start_workers())
+	if (!process.shared || !open_directory() || !start_workers()) {
+		accepting_close();
 		return 1;
+	}
 	start_loop();
 	open_control();
 	log_notice("ready", LOG_STR("version", WEIR_VERSION),

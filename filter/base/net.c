@@ -237,10 +237,11 @@ int net_listen(const struct net_addr *a, const struct net_listen *how, struct bu
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 		rc = bind(fd, (const struct sockaddr *)&a->ss, a->len);
 	}
-	if (rc < 0 || listen(fd, how->backlog) < 0) {
-		buf_addf(why, "cannot listen on %s: %s", a->text, strerror(errno));
-		close(fd);
-		return -1;
-	}
-	return fd;
+	if (rc == 0 && listen(fd, how->backlog) == 0)
+		return fd;
+	buf_addf(why, "cannot listen on %s: %s", a->text, strerror(errno));
+	if (rc == 0 && a->ss.ss_family == AF_UNIX)
+		unlink(((const struct sockaddr_un *)&a->ss)->sun_path);
+	close(fd);
+	return -1;
 }

@@ -97,6 +97,15 @@ static void settle_limits(struct load *l)
 	buf_release(&body);
 }
 
+static void check_listen(struct load *l)
+{
+	size_t n = l->config->server.n_listen;
+
+	if (n > LISTEN_MAX)
+		mistake_add(l->m, load_place(l, "server", "listen"),
+			"server.listen: %zu addresses; write at most %d", n, LISTEN_MAX);
+}
+
 /* weir as its own backend would call itself until connections run out. */
 static void check_loops(struct load *l)
 {
@@ -471,6 +480,7 @@ static void note_what_may_not_be_meant(struct load *l)
 void load_check(struct load *l)
 {
 	settle_limits(l);
+	check_listen(l);
 	check_loops(l);
 	check_client(l);
 	check_store(l);

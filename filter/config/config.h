@@ -50,6 +50,7 @@ enum file_look {
 };
 
 #define BACKEND_ADDRS_MAX 64
+#define LISTEN_MAX        64
 
 /* env.NAME = value */
 struct variable {
@@ -143,7 +144,7 @@ struct config {
 	unsigned *lines; /* by row of the option table; ask config_line() */
 
 	struct {
-		struct net_addr *listen;
+		struct net_addr *listen; /* at most LISTEN_MAX */
 		size_t n_listen;
 		unsigned socket_mode;             /* of unix sockets, 0660 */
 		char *socket_user, *socket_group; /* "" leaves the owner */

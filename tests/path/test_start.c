@@ -119,6 +119,33 @@ Test(start, refuses_a_port_in_use)
 	close(fd);
 }
 
+Test(start, leaves_no_socket_file_when_it_cannot_start)
+{
+	const char *first = addr_unix("first.sock"), *taken = addr_unix("file");
+	const char *sections = plain_sections(), *out;
+	struct {
+		const char *server, *more, *said;
+	} rows[] = {
+		{ "", "[client]\ndirectory = sqlite:/nonexistent/weir.db\n",
+			"no directory of users" },
+		{ text("listen = %s\n", taken), "", "not a socket" },
+	};
+
+	file_write(taken + strlen("unix:"), "precious\n");
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct weir *w = weir_configure(&(struct weir_spec){
+			.server = text("backend = plain\n%s", rows[i].server),
+			.listen = first,
+			.sections = text("%s%s", sections, rows[i].more) });
+
+		out = refusal(w, 1);
+		cr_expect(strstr(out, rows[i].said), "%s", out);
+		cr_expect(strstr(out, "serving"), "it listened: %s", out);
+		cr_expect_neq(access(first + strlen("unix:"), F_OK), 0, "row %zu", i);
+		cr_expect_neq(access(w->control + strlen("unix:"), F_OK), 0, "row %zu", i);
+	}
+}
+
 /* ---- Descriptor 0 ---- */
 
 Test(start, serves_on_descriptor_0_when_that_listens)
