@@ -35,7 +35,6 @@ struct tier_verdict {
 struct verdict {
 	enum outcome outcome;
 	enum decided_by by;
-	bool exempt; /* on the allow list */
 	struct tier_verdict tiers[TIERS_MAX + 1];
 	size_t n_tiers;
 	const struct tier_verdict *worst; /* refused: the enforcing tier with the longest

@@ -60,7 +60,6 @@ struct variable {
 /* [backend NAME] */
 struct backend {
 	char *name;
-	size_t index; /* in config.backends */
 	enum backend_kind kind;
 	struct net_addr *addrs; /* FastCGI: 1 to BACKEND_ADDRS_MAX */
 	size_t n_addrs;

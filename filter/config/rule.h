@@ -139,7 +139,6 @@ struct tiers {
 	size_t n;
 };
 
-const char *rate_algorithm_name(enum rate_algorithm a); /* "sliding_window" */
-const char *rule_type_name(enum rule_type t);           /* "user" */
+const char *rule_type_name(enum rule_type t); /* "user" */
 
 #endif

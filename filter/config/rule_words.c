@@ -39,11 +39,6 @@ const char *const rule_policies[] = {
 };
 _Static_assert(COUNT_OF(rule_policies) == POLICIES_N, "a row for each");
 
-const char *rate_algorithm_name(enum rate_algorithm a)
-{
-	return rule_algorithms[a].name;
-}
-
 const char *rule_type_name(enum rule_type t)
 {
 	return rule_types[t];

@@ -95,7 +95,6 @@ static void finish_backend(struct load *l)
 	list = realloc(c->backends, (c->n_backends + 1) * sizeof(*list));
 	if (list) {
 		c->backends = list;
-		l->backend.index = c->n_backends;
 		list[c->n_backends++] = l->backend;
 	} else {
 		l->m->no_memory = true;

@@ -144,11 +144,7 @@ struct record_begin record_read_begin(const unsigned char body[8])
 	};
 }
 
-struct record_end record_read_end(const unsigned char body[8])
+uint8_t record_read_end(const unsigned char body[8])
 {
-	return (struct record_end){
-		.app_status = (uint32_t)body[0] << 24 | (uint32_t)body[1] << 16 |
-			(uint32_t)body[2] << 8 | body[3],
-		.protocol_status = body[4],
-	};
+	return body[4];
 }

@@ -70,11 +70,8 @@ struct record_begin {
 };
 struct record_begin record_read_begin(const unsigned char body[8]);
 
-/* An END_REQUEST body's eight bytes; the three reserved ones may hold anything. */
-struct record_end {
-	uint32_t app_status;
-	uint8_t protocol_status;
-};
-struct record_end record_read_end(const unsigned char body[8]);
+/* The protocol status in an END_REQUEST body's eight bytes. Of the others four are the
+ * application's own status, which no web server reads, and three may hold anything. */
+uint8_t record_read_end(const unsigned char body[8]);
 
 #endif

@@ -28,7 +28,6 @@
 #define STOP_MS      500   /* for the first request of a connection, once weir ends */
 #define STOP_READ_MS 2000  /* for what is still sent behind an answer, then */
 #define TAIL_MS      1000  /* for the record that ends an empty STDIN */
-#define ROOM_AT_ONCE 16    /* idle connections closed in one go */
 #define SEND_AT_ONCE 65536 /* queued bytes that do not wait for the end of the turn */
 #define WATCH_MS     500   /* between looks at a peer while nothing is read */
 

@@ -401,7 +401,7 @@ void limit_decide(struct decision *d, struct store *s, const struct config *c,
 
 	assert(!d->pending);
 	d->config = c;
-	d->verdict = (struct verdict){ .exempt = client->exempt };
+	d->verdict = (struct verdict){ 0 };
 	d->take = (struct take){ .tiers = d->asks, .done = answered };
 	if (!client->exempt && c->server.mode != MODE_OFF) {
 		gather(d, &c->site, client->plan);

@@ -221,7 +221,7 @@ static void closed(struct relay_fastcgi *f, const char *why)
 static void end_request(struct relay_fastcgi *f)
 {
 	struct relay *r = &f->relay;
-	unsigned status = record_read_end(f->end).protocol_status;
+	unsigned status = record_read_end(f->end);
 
 	f->keepable = f->keepable && status == FCGI_REQUEST_COMPLETE;
 	switch (status) {

@@ -157,7 +157,7 @@ static void check_config(const struct config *c, struct buf *summary)
 	for (size_t i = 0; i < c->n_backends; i++) {
 		const struct backend *b = &c->backends[i];
 
-		MUST(b->index == i && b->name[0]);
+		MUST(b->name[0]);
 		MUST(b->kind == BACKEND_CGI
 				? b->root && b->root[0] == '/'
 				: b->n_addrs >= 1 && b->n_addrs <= BACKEND_ADDRS_MAX);

@@ -257,7 +257,6 @@ Test(load, every_option_arrives_where_the_rest_of_weir_reads_it)
 	cr_expect_eq(c->backends[0].keep_idle_ms, 8000);
 	cr_expect_eq(c->backends[0].sendfile, SENDFILE_PASS);
 	cr_expect_eq(c->backends[1].kind, BACKEND_CGI);
-	cr_expect_eq(c->backends[1].index, 1);
 	cr_expect_str_eq(c->backends[1].root, "/");
 	cr_expect_str_eq(c->backends[1].prefix, "/cgi-bin");
 	cr_expect_str_eq(c->backends[1].path, "/bin");
