@@ -3,7 +3,8 @@
  *
  * In order: how it was started, options, configuration, log, sockets, workers; then
  * the main loop, which accepts, hands each connection to the worker that has fewest,
- * answers the control socket and waits for signals; then the drain.
+ * answers the control socket and waits for signals; then the drain, and the end, which
+ * waits for no look-up (ending.h).
  *
  * The main thread serves no request, so nothing a request does delays a signal.
  */
@@ -23,6 +24,7 @@
 #include "base/log.h"
 #include "client/directory.h"
 #include "config/reload.h"
+#include "ending.h"
 #include "exchange.h"
 #include "front/cgi.h"
 #include "observe/control.h"
@@ -402,8 +404,26 @@ static bool start_pool(void)
 	return uv_queue_work(&process.loop, &work, nothing, NULL) == 0;
 }
 
+/* Once the main loop has stopped. False when a look-up or a reload has not ended: nothing
+ * is to be freed then. */
+static bool close_all(void)
+{
+	bool whole = true;
+
+	control_stop(process.control);
+	for (size_t i = 0; i < process.n_workers; i++)
+		whole = worker_join(process.workers[i]) && whole;
+	uv_close((uv_handle_t *)&process.drain_timer, NULL);
+	uv_close((uv_handle_t *)&process.on_term, NULL);
+	uv_close((uv_handle_t *)&process.on_int, NULL);
+	uv_close((uv_handle_t *)&process.on_hup, NULL);
+	return loop_end(&process.loop) && whole;
+}
+
 static int serve(bool on_descriptor_0)
 {
+	bool whole;
+
 	raise_nofile();
 	hold_signals(SIG_BLOCK);
 	if (uv_loop_init(&process.loop) < 0 || !start_pool() ||
@@ -413,7 +433,7 @@ static int serve(bool on_descriptor_0)
 	process.shared = store_shared_new(process.config);
 	if (!process.shared || !open_directory() || !start_workers()) {
 		accepting_close();
-		return 1;
+		leave(1); /* workers that have started may be looking Redis up */
 	}
 	start_loop();
 	open_control();
@@ -424,18 +444,12 @@ static int serve(bool on_descriptor_0)
 		LOG_INT("max_requests", process.config->server.max_requests));
 	uv_run(&process.loop, UV_RUN_DEFAULT);
 
-	control_stop(process.control);
-	for (size_t i = 0; i < process.n_workers; i++)
-		worker_join(process.workers[i]);
-	uv_close((uv_handle_t *)&process.drain_timer, NULL);
-	uv_close((uv_handle_t *)&process.on_term, NULL);
-	uv_close((uv_handle_t *)&process.on_int, NULL);
-	uv_close((uv_handle_t *)&process.on_hup, NULL);
-	uv_run(&process.loop, UV_RUN_DEFAULT);
-	uv_loop_close(&process.loop);
+	whole = close_all();
+	log_notice("stopped");
+	if (!whole)
+		leave(0);
 	store_shared_free(process.shared);
 	directory_close(process.directory);
-	log_notice("stopped");
 	config_unref(process.started);
 	config_unref(process.config);
 	return 0;
@@ -482,8 +496,9 @@ static int serve_as_cgi(void)
 		;
 	relays_end();
 	store_close(exchanges.store);
-	uv_run(&process.loop, UV_RUN_DEFAULT);
-	uv_loop_close(&process.loop);
+	/* The web server reads to the end of the output: that must not wait. */
+	if (!loop_end(&process.loop))
+		leave(0);
 	store_shared_free(process.shared);
 	directory_close(process.directory);
 	config_unref(process.config);

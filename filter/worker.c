@@ -14,6 +14,7 @@
 
 #include "base/counters.h"
 #include "base/log.h"
+#include "ending.h"
 #include "exchange.h"
 #include "front/connection.h"
 #include "proxy/relay.h"
@@ -29,6 +30,7 @@ struct worker {
 	struct exchanges exchanges;
 	struct config *config;
 	bool stopping;
+	bool lingers; /* a look-up has not ended; for worker_join() */
 
 	atomic_size_t load;
 	atomic_uint slot;
@@ -66,6 +68,7 @@ static void end_if_idle(struct worker *w)
 	connections_release(&w->connections);
 	relays_end();
 	store_close(w->exchanges.store);
+	uv_stop(&w->loop); /* what is left of it is loop_end()'s */
 }
 
 static void connection_closed(void *owner)
@@ -129,7 +132,7 @@ static void *serve(void *arg)
 
 	w->slot = counters_join();
 	uv_run(&w->loop, UV_RUN_DEFAULT);
-	uv_loop_close(&w->loop);
+	w->lingers = !loop_end(&w->loop);
 	config_unref(w->config);
 	atomic_store(&w->ended, true);
 	return NULL;
@@ -249,13 +252,16 @@ bool worker_ended(const struct worker *w)
 	return atomic_load(&w->ended);
 }
 
-void worker_join(struct worker *w)
+bool worker_join(struct worker *w)
 {
 	pthread_join(w->thread, NULL);
+	if (w->lingers)
+		return false;
 	pthread_mutex_destroy(&w->lock);
 	free(w->fds);
 	config_unref(w->reload);
 	free(w);
+	return true;
 }
 
 unsigned worker_slot(const struct worker *w)

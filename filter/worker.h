@@ -29,11 +29,12 @@ void worker_make_room(struct worker *w);
 void worker_reload(struct worker *w, struct config *c);
 
 /* No request is begun any more; the thread ends once the running ones have, or at once
- * when by_force is set. */
+ * when by_force is set. It waits for no look-up (ending.h). */
 void worker_stop(struct worker *w, bool by_force);
 bool worker_ended(const struct worker *w);
-/* Waits for the thread and frees it. */
-void worker_join(struct worker *w);
+/* Waits for the thread and frees it. False, and its memory stays, when a look-up of its has
+ * not ended: the process must end by leave(). */
+bool worker_join(struct worker *w);
 
 /* For the status: its slot of counters, and its store as store_state() puts it, copied. */
 unsigned worker_slot(const struct worker *w);

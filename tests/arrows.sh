@@ -35,7 +35,8 @@ may_include() {
 	# One station of the house in three files.
 	exchange | exchange_state | answering)
 			echo "$all exchange.h exchange_state.h" ;;
-	worker)		echo "$all exchange.h worker.h" ;;
+	ending)		echo "$below ending.h" ;;
+	worker)		echo "$all exchange.h ending.h worker.h" ;;
 	accepting)	echo "$below worker.h accepting.h" ;;
 	main)		echo '*' ;;
 	*)		echo '' ;;

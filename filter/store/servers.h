@@ -2,8 +2,12 @@
  * store/servers.h - the addresses at which Redis may be, one after the other.
  *
  * The servers of store.url in their order, and of each the addresses of its name, which
- * is looked up anew in each round, off the loop. A look-up has no time limit but the
- * resolver's; it holds up nobody but itself.
+ * is looked up anew in each round, on a thread of libuv's pool. A look-up has no time limit
+ * but the resolver's, and what has begun cannot be cancelled. Meanwhile no loop waits: a
+ * link has no connection and its questions are answered without Redis. Of the pool's four
+ * threads libuv gives two to look-ups (1.44, UV__WORK_SLOW_IO in src/threadpool.c): further
+ * ones wait for those, the directory's questions and a reload do not. A loop ends without
+ * it (ending.h).
  *
  * Belongs to one loop.
  */
@@ -33,7 +37,7 @@ struct servers {
 };
 
 /* Over c->store.servers, of which there is one at least. found is called from the loop
- * when a look-up has ended, also after servers_stop(). */
+ * when a look-up has ended, also after servers_stop(), if the loop still runs then. */
 void servers_init(struct servers *s, uv_loop_t *loop, struct config *c,
 	void (*found)(void *owner), void *owner);
 /* No further address; a look-up under way still ends with found. */

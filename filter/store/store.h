@@ -73,7 +73,8 @@ struct store *store_new(uv_loop_t *loop, struct config *c, struct store_shared *
  * were. */
 void store_reload(struct store *s, struct config *c);
 /* Drops the connection and every pending question without calling done. The memory
- * is freed once the loop has run its close callbacks. */
+ * is freed once the loop has run its close callbacks and a look-up under way has ended; a
+ * loop that ends before that (ending.h) leaves it. */
 void store_close(struct store *s);
 
 void store_take(struct store *s, struct take *t);

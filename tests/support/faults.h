@@ -21,6 +21,7 @@ enum fault {
 	FAULT_FILE,   /* open and mkostemp, of files that get no name or a new one */
 	FAULT_WRITE,  /* pwrite */
 	FAULT_READ,   /* pread */
+	FAULT_LOOKUP, /* getaddrinfo, with EAI_AGAIN and not before the fault is over */
 	FAULTS_N
 };
 
@@ -36,7 +37,7 @@ struct fault_cell {
 const char *const *faults_env(void);
 /* The next times calls fail with err; below 0 all of them, 0 none. */
 void faults_set(enum fault which, int err, int times);
-/* How many have failed. */
+/* How many have failed, or, of look-ups, are going to. */
 int faults_met(enum fault which);
 
 #endif

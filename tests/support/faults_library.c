@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -99,6 +100,20 @@ int socket(int domain, int type, int protocol)
 	typedef int f(int, int, int);
 
 	return fails(FAULT_SOCKET) ? -1 : LIBC(f)(domain, type, protocol);
+}
+
+/* As with a name server that does not answer. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+	struct addrinfo **found)
+{
+	typedef int f(
+		const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+	if (!fails(FAULT_LOOKUP))
+		return LIBC(f)(host, service, hints, found);
+	while (atomic_load(&cells[FAULT_LOOKUP].left))
+		usleep(1000);
+	return EAI_AGAIN;
 }
 
 /* Both names of what depends on the size of a file's offsets. */
