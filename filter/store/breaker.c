@@ -93,24 +93,58 @@ enum breaker_change breaker_missed(
 	return weigh(b, l, now_us);
 }
 
-unsigned breaker_turn(struct breaker *b, const struct breaker_limits *l, int64_t now_us)
+static void lease(struct breaker *b, int64_t step_us, int64_t now_us)
 {
-	bool free = b->state == BREAKER_OPEN && now_us >= b->probe_at_us;
-	bool forfeit = b->state == BREAKER_HALF_OPEN && now_us >= b->lease_ends_us;
+	b->lease_ends_us = now_us + step_us + BREAKER_LATE_US;
+	b->lent = false;
+}
 
-	if (!free && !forfeit)
-		return 0;
+static unsigned give_turn(
+	struct breaker *b, const struct breaker_limits *l, int64_t step_us, int64_t now_us)
+{
 	b->state = BREAKER_HALF_OPEN;
 	b->probe_at_us = now_us + l->pause_us;
-	b->lease_ends_us = now_us + BREAKER_LEASE_US;
+	lease(b, step_us, now_us);
 	if (++b->turn == 0)
 		b->turn = 1;
 	return b->turn;
 }
 
+unsigned breaker_turn(
+	struct breaker *b, const struct breaker_limits *l, int64_t step_us, int64_t now_us)
+{
+	bool free = b->state == BREAKER_OPEN && now_us >= b->probe_at_us;
+	bool forfeit = b->state == BREAKER_HALF_OPEN && now_us >= b->lease_ends_us;
+
+	return free || forfeit ? give_turn(b, l, step_us, now_us) : 0;
+}
+
+static bool has_turn(const struct breaker *b, unsigned turn)
+{
+	return b->state == BREAKER_HALF_OPEN && turn == b->turn;
+}
+
+unsigned breaker_go_on(struct breaker *b, const struct breaker_limits *l, unsigned turn,
+	int64_t step_us, int64_t now_us)
+{
+	if (has_turn(b, turn)) {
+		lease(b, step_us, now_us);
+		return turn;
+	}
+	if (b->state == BREAKER_HALF_OPEN && b->lent)
+		return give_turn(b, l, step_us, now_us);
+	return breaker_turn(b, l, step_us, now_us);
+}
+
+void breaker_lend(struct breaker *b, unsigned turn)
+{
+	if (has_turn(b, turn))
+		b->lent = true;
+}
+
 enum breaker_change breaker_probed(struct breaker *b, unsigned turn, bool good)
 {
-	if (b->state != BREAKER_HALF_OPEN || turn != b->turn)
+	if (!has_turn(b, turn))
 		return BREAKER_STAYS;
 	if (!good) {
 		b->state = BREAKER_OPEN;

@@ -258,17 +258,38 @@ void health_leave(struct health *h, bool *down)
 	pthread_mutex_unlock(&h->lock);
 }
 
-unsigned health_turn(struct health *h, const struct config *c)
+unsigned health_turn(struct health *h, const struct config *c, int64_t step_us)
 {
 	const struct breaker_limits l = limits_of(c);
 	unsigned turn;
 
 	pthread_mutex_lock(&h->lock);
-	turn = breaker_turn(&h->breaker, &l, clock_mono_us());
+	turn = breaker_turn(&h->breaker, &l, step_us, clock_mono_us());
 	pthread_mutex_unlock(&h->lock);
 	if (turn)
 		count_one(COUNT_store_probes);
 	return turn;
+}
+
+unsigned health_go_on(
+	struct health *h, const struct config *c, unsigned turn, int64_t step_us)
+{
+	const struct breaker_limits l = limits_of(c);
+	unsigned next;
+
+	pthread_mutex_lock(&h->lock);
+	next = breaker_go_on(&h->breaker, &l, turn, step_us, clock_mono_us());
+	pthread_mutex_unlock(&h->lock);
+	if (next && next != turn)
+		count_one(COUNT_store_probes);
+	return next;
+}
+
+void health_lend(struct health *h, unsigned turn)
+{
+	pthread_mutex_lock(&h->lock);
+	breaker_lend(&h->breaker, turn);
+	pthread_mutex_unlock(&h->lock);
 }
 
 void health_probed(

@@ -47,9 +47,13 @@ void health_failed(struct health *h, const struct config *c, bool *down, const c
 void health_up(struct health *h, bool *down, const char *where);
 void health_leave(struct health *h, bool *down);
 
-/* The turn to probe, or 0; whoever has it must give it back. An answer that is right may
+/* The turn to probe, or 0; whoever has it must give it back, and before each step but the
+ * first ask to go on, or lend it, as store/breaker.h says. An answer that is right may
  * take store.timeout, but where slow answers have opened the breaker it must not be slow. */
-unsigned health_turn(struct health *h, const struct config *c);
+unsigned health_turn(struct health *h, const struct config *c, int64_t step_us);
+unsigned health_go_on(
+	struct health *h, const struct config *c, unsigned turn, int64_t step_us);
+void health_lend(struct health *h, unsigned turn);
 void health_probed(struct health *h, const struct config *c, unsigned turn, int64_t took_us,
 	bool good);
 

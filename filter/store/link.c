@@ -233,13 +233,12 @@ static void fail(struct link *l)
  * An attempt: one server after the other, and of each one address after the other.
  */
 
-static void set_connect_by(struct link *l)
+/* What one address may take. */
+static int64_t connect_us(const struct link *l)
 {
 	int64_t ms = l->config->store.timeout_ms;
 
-	if (ms < LINK_CONNECT_LEAST_MS)
-		ms = LINK_CONNECT_LEAST_MS;
-	l->by_us = clock_mono_us() + ms * US_PER_MS;
+	return (ms < LINK_CONNECT_LEAST_MS ? LINK_CONNECT_LEAST_MS : ms) * US_PER_MS;
 }
 
 /* False, with a sentence in why, when it failed here and now. */
@@ -249,10 +248,28 @@ static bool call(struct link *l, const struct sockaddr *to, char why[static WIRE
 	l->wire = wire_open(l->loop, to, &wire_events, l, why);
 	if (!l->wire)
 		return false;
-	set_connect_by(l);
+	l->by_us = clock_mono_us() + connect_us(l);
 	greet(l);
 	wake_by(l, wire_fault(l->wire) ? 0 : l->by_us);
 	return true;
+}
+
+/* While the breaker is open only one link calls, and that call is the probe. */
+static bool may_call(struct link *l)
+{
+	if (health_asks(l->health))
+		return true;
+	l->turn = health_go_on(l->health, l->config, l->turn, connect_us(l));
+	return l->turn;
+}
+
+/* The probe is another's; nothing more has failed. */
+static void stand_back(struct link *l)
+{
+	say_down(l);
+	l->status = LINK_WAITING;
+	l->retry_us = l->attempt_us + LINK_RETRY_MS * US_PER_MS;
+	wake_by(l, l->retry_us);
 }
 
 /* Calls one address after the other until one does not fail at once. failed is what became
@@ -266,10 +283,17 @@ static void call_next(struct link *l, const char *failed)
 	for (;;) {
 		switch (servers_next(&l->servers, &to)) {
 		case SERVERS_ADDRESS:
+			if (!may_call(l)) {
+				stand_back(l);
+				return;
+			}
 			if (call(l, to, why))
 				return;
 			break;
-		case SERVERS_LATER: l->status = LINK_LOOKUP; return;
+		case SERVERS_LATER:
+			l->status = LINK_LOOKUP;
+			health_lend(l->health, l->turn);
+			return;
 		case SERVERS_NONE:
 			add_why(l, *l->servers.why ? l->servers.why : why);
 			if (!servers_advance(&l->servers)) {
@@ -309,13 +333,12 @@ static void attempt(struct link *l)
 	call_next(l, "");
 }
 
-/* While the breaker is open only one link calls, and that call is the probe. */
 static void attempt_if_due(struct link *l, int64_t now_us)
 {
 	if (now_us < l->retry_us)
 		return;
 	if (!health_asks(l->health)) {
-		l->turn = health_turn(l->health, l->config);
+		l->turn = health_turn(l->health, l->config, connect_us(l));
 		if (!l->turn) {
 			l->retry_us = now_us + LINK_LOOK_MS * US_PER_MS;
 			return;
@@ -375,12 +398,15 @@ static void settle(struct link *l)
 /* Connected, and the breaker is open: one more count, if it is this link's turn. */
 static void probe_if_due(struct link *l)
 {
+	int64_t step_us;
+
 	if (l->turn || health_asks(l->health))
 		return;
-	l->turn = health_turn(l->health, l->config);
+	step_us = l->config->store.timeout_ms * US_PER_MS;
+	l->turn = health_turn(l->health, l->config, step_us);
 	if (!l->turn)
 		return;
-	l->by_us = clock_mono_us() + l->config->store.timeout_ms * US_PER_MS;
+	l->by_us = clock_mono_us() + step_us;
 	send_step(l, GREETING_TRY);
 }
 

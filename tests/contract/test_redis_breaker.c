@@ -260,6 +260,28 @@ Test(breaker, of_one_that_accepts_and_is_silent_only_the_first_questions_wait)
 	fake_redis_stop(f);
 }
 
+/* Each of its addresses is waited for as long as the time-out says: six seconds in all. */
+Test(breaker, only_one_calls_however_long_a_probe_takes)
+{
+	const struct fake_rule rules[] = { { "INFO", 1, 0 }, { "SCRIPT", 1, 0 }, { 0 } };
+	struct fake_redis *f;
+	struct firm firm;
+
+	firm_init(&firm, test_path("fake"));
+	asker_add(&firm.a, test_path("fake"));
+	asker_add(&firm.a, test_path("fake"));
+	firm.a.config->store.breaker_failures = WORKERS;
+	firm.a.config->store.timeout_ms = 2000;
+	firm_start(&firm);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
+	f = start_fake("fake", rules);
+	/* The second probe has gone on to its second address. */
+	cr_assert(RUN_UNTIL(&firm.a, 3 * PATIENCE_MS, fake_redis_count(f, "") >= 5));
+	cr_assert_eq(fake_redis_most(f), 1);
+	firm_stop(&firm);
+	fake_redis_stop(f);
+}
+
 /* The workers are connected, and from then on it is as dead as a stopped process. */
 Test(breaker, of_one_that_falls_silent_each_worker_loses_what_was_under_way_and_no_more)
 {

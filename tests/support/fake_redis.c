@@ -33,6 +33,8 @@ struct fake_redis {
 	const struct fake_rule *rules;
 	struct peer peers[CONNECTIONS];
 	atomic_uint seen[NAMES];
+	unsigned open;
+	atomic_uint most;
 };
 
 static int name_index(const char *command)
@@ -48,6 +50,11 @@ unsigned fake_redis_count(struct fake_redis *f, const char *command)
 	int i = name_index(command);
 
 	return i < 0 ? 0 : atomic_load(&f->seen[i]);
+}
+
+unsigned fake_redis_most(struct fake_redis *f)
+{
+	return atomic_load(&f->most);
 }
 
 /* False when it is time to stop. */
@@ -72,8 +79,9 @@ static void say(struct peer *p, const char *bytes)
 	}
 }
 
-static void hang_up(struct peer *p)
+static void hang_up(struct fake_redis *f, struct peer *p)
 {
+	f->open--;
 	close(p->fd);
 	p->fd = -1;
 	p->n = 0;
@@ -117,7 +125,7 @@ static void answer(struct fake_redis *f, struct peer *p, const char *command)
 	if (rule->late && rest(f, rule->between_ms))
 		say(p, rule->late);
 	if (rule->close)
-		hang_up(p);
+		hang_up(f, p);
 }
 
 /* The length of the command at the start of the bytes, or 0 while it is not complete;
@@ -165,7 +173,7 @@ static void listen_to(struct fake_redis *f, struct peer *p)
 	}
 	got = recv(p->fd, p->bytes + p->n, p->cap - p->n, 0);
 	if (got <= 0) {
-		hang_up(p);
+		hang_up(f, p);
 		return;
 	}
 	p->n += (size_t)got;
@@ -182,6 +190,9 @@ static void welcome(struct fake_redis *f)
 {
 	int fd = accept(f->listener, NULL, NULL);
 
+	f->open++;
+	if (f->open > atomic_load(&f->most))
+		atomic_store(&f->most, f->open);
 	atomic_fetch_add(&f->seen[0], 1);
 	for (size_t i = 0; fd >= 0 && i < CONNECTIONS; i++) {
 		if (f->peers[i].fd < 0) {
@@ -205,6 +216,8 @@ static void *serve(void *arg)
 		for (size_t i = 0; i < CONNECTIONS; i++)
 			p[i + 2] = (struct pollfd){ .fd = f->peers[i].fd,
 				.events = POLLIN };
+		/* Looks at the listener before the connections, and serves it after them:
+		 * see fake_redis_most(). */
 		poll(p, CONNECTIONS + 2, -1);
 		if (p[0].revents)
 			return NULL;

@@ -33,5 +33,8 @@ void fake_redis_stop(struct fake_redis *f);
 
 /* How many of that command have come so far; any thread. "" counts connections. */
 unsigned fake_redis_count(struct fake_redis *f, const char *command);
+/* Most connections that were open at once; any thread. One that was closed before the next
+ * was made is not one of them. */
+unsigned fake_redis_most(struct fake_redis *f);
 
 #endif

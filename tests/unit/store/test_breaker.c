@@ -13,6 +13,9 @@ static const struct breaker_limits limits = {
 	.pause_us = 500 * US_PER_MS,
 };
 
+/* What one step of a probe may take. */
+#define STEP (300 * US_PER_MS)
+
 #define FAST (1 * US_PER_MS)
 #define SLOW (26 * US_PER_MS)
 
@@ -34,6 +37,28 @@ static enum breaker_change fail_times(unsigned n)
 	while (n--)
 		change = breaker_failed(&b, &limits, now_us);
 	return change;
+}
+
+static unsigned ask_turn(void)
+{
+	return breaker_turn(&b, &limits, STEP, now_us);
+}
+
+static unsigned go_on(unsigned turn)
+{
+	return breaker_go_on(&b, &limits, turn, STEP, now_us);
+}
+
+/* The first turn after it has opened. */
+static unsigned first_turn(void)
+{
+	unsigned turn;
+
+	fail_times(5);
+	now_us += limits.pause_us;
+	turn = ask_turn();
+	cr_assert_neq(turn, 0);
+	return turn;
 }
 
 static enum breaker_change answer_times(unsigned n, int64_t took_us)
@@ -128,21 +153,21 @@ Test(breaker, one_at_a_time_probes_and_the_first_only_after_the_pause)
 {
 	unsigned turn;
 
-	cr_assert_eq(breaker_turn(&b, &limits, now_us), 0, "it is closed");
+	cr_assert_eq(ask_turn(), 0, "it is closed");
 	fail_times(5);
-	cr_assert_eq(breaker_turn(&b, &limits, now_us), 0);
+	cr_assert_eq(ask_turn(), 0);
 	now_us += limits.pause_us - 1;
-	cr_assert_eq(breaker_turn(&b, &limits, now_us), 0);
+	cr_assert_eq(ask_turn(), 0);
 	now_us++;
-	turn = breaker_turn(&b, &limits, now_us);
+	turn = ask_turn();
 	cr_assert_neq(turn, 0);
 	cr_assert_eq(b.state, BREAKER_HALF_OPEN);
-	now_us += 10 * limits.pause_us - 1;
+	now_us += STEP + BREAKER_LATE_US - 1;
 	for (unsigned i = 0; i < 10; i++)
-		cr_assert_eq(breaker_turn(&b, &limits, now_us), 0, "another has it");
+		cr_assert_eq(ask_turn(), 0, "another has it");
 	cr_assert_eq(breaker_probed(&b, turn, true), BREAKER_HEALED);
 	cr_assert_eq(b.state, BREAKER_CLOSED);
-	cr_assert_eq(breaker_turn(&b, &limits, now_us), 0);
+	cr_assert_eq(ask_turn(), 0);
 }
 
 Test(breaker, after_a_bad_probe_the_next_comes_a_pause_after_that_one_began)
@@ -151,33 +176,122 @@ Test(breaker, after_a_bad_probe_the_next_comes_a_pause_after_that_one_began)
 
 	fail_times(5);
 	now_us += limits.pause_us;
-	first = breaker_turn(&b, &limits, now_us);
+	first = ask_turn();
 	now_us += limits.pause_us / 2;
 	cr_assert_eq(breaker_probed(&b, first, false), BREAKER_STAYS);
 	cr_assert_eq(b.state, BREAKER_OPEN);
-	cr_assert_eq(breaker_turn(&b, &limits, now_us), 0);
+	cr_assert_eq(ask_turn(), 0);
 	now_us += limits.pause_us / 2;
-	second = breaker_turn(&b, &limits, now_us);
+	second = ask_turn();
 	cr_assert_neq(second, 0);
 	cr_assert_neq(second, first);
 }
 
 Test(breaker, a_turn_that_is_not_given_back_falls_to_the_next_and_its_probe_is_ignored)
 {
-	unsigned lost, next;
+	unsigned lost = first_turn(), next;
 
-	fail_times(5);
-	now_us += limits.pause_us;
-	lost = breaker_turn(&b, &limits, now_us);
-	now_us += BREAKER_LEASE_US - 1;
-	cr_assert_eq(breaker_turn(&b, &limits, now_us), 0);
+	now_us += STEP + BREAKER_LATE_US - 1;
+	cr_assert_eq(ask_turn(), 0);
 	now_us++;
-	next = breaker_turn(&b, &limits, now_us);
+	next = ask_turn();
 	cr_assert_neq(next, 0);
 	cr_assert_eq(breaker_probed(&b, lost, true), BREAKER_STAYS);
 	cr_assert_eq(b.state, BREAKER_HALF_OPEN);
 	cr_assert_eq(breaker_probed(&b, next, true), BREAKER_HEALED);
 	cr_assert_eq(breaker_probed(&b, next, true), BREAKER_STAYS);
+}
+
+Test(breaker, nobody_else_probes_for_as_long_as_a_step_may_take_however_long_that_is)
+{
+	static const int64_t steps_ms[] = { 1, 250, 1000, 8000, 60000 };
+
+	for (size_t i = 0; i < sizeof(steps_ms) / sizeof(steps_ms[0]); i++) {
+		const int64_t step_us = steps_ms[i] * US_PER_MS;
+		unsigned turn;
+
+		start();
+		fail_times(5);
+		now_us += limits.pause_us;
+		turn = breaker_turn(&b, &limits, step_us, now_us);
+		/* One address after the other, each almost too late. */
+		for (unsigned step = 0; step < 10; step++) {
+			now_us += step_us + BREAKER_LATE_US - 1;
+			cr_assert_eq(ask_turn(), 0, "row %zu, step %u", i, step);
+			cr_assert_eq(go_on(0), 0);
+			cr_assert_eq(
+				breaker_go_on(&b, &limits, turn, step_us, now_us), turn);
+		}
+		now_us += step_us + BREAKER_LATE_US;
+		cr_assert_neq(ask_turn(), 0);
+	}
+}
+
+Test(breaker, who_is_late_goes_on_unless_another_has_come_meanwhile)
+{
+	unsigned turn = first_turn(), other;
+
+	now_us += 10 * (STEP + BREAKER_LATE_US);
+	cr_assert_eq(go_on(turn), turn);
+	now_us += STEP + BREAKER_LATE_US;
+	other = ask_turn();
+	cr_assert_neq(other, 0);
+	cr_assert_eq(go_on(turn), 0);
+	cr_assert_eq(go_on(other), other);
+	/* When that one has ended as badly, the pause is for all. */
+	cr_assert_eq(breaker_probed(&b, other, false), BREAKER_STAYS);
+	cr_assert_eq(go_on(turn), 0);
+	now_us += limits.pause_us;
+	cr_assert_neq(go_on(turn), 0);
+}
+
+Test(breaker, who_began_before_it_opened_goes_on_only_by_a_turn)
+{
+	unsigned turn;
+
+	fail_times(5);
+	cr_assert_eq(go_on(0), 0);
+	now_us += limits.pause_us;
+	turn = go_on(0);
+	cr_assert_neq(turn, 0);
+	cr_assert_eq(ask_turn(), 0);
+	cr_assert_eq(breaker_probed(&b, turn, true), BREAKER_HEALED);
+	cr_assert_eq(go_on(turn), 0, "he needs none");
+}
+
+Test(breaker, the_first_who_knows_an_address_takes_the_turn_from_who_looks_it_up)
+{
+	unsigned first = first_turn(), second, again;
+
+	breaker_lend(&b, first);
+	cr_assert_eq(ask_turn(), 0, "who has no address waits for a lease");
+	now_us += STEP + BREAKER_LATE_US;
+	second = ask_turn();
+	cr_assert_neq(second, 0);
+	breaker_lend(&b, first);
+	cr_assert_eq(go_on(first), 0, "what one has no longer cannot be lent");
+	breaker_lend(&b, second);
+	again = go_on(first);
+	cr_assert_neq(again, 0);
+	cr_assert_neq(again, second);
+	/* From here he calls. */
+	cr_assert_eq(go_on(second), 0);
+	cr_assert_eq(ask_turn(), 0);
+	cr_assert_eq(breaker_probed(&b, second, false), BREAKER_STAYS);
+	cr_assert_eq(b.state, BREAKER_HALF_OPEN);
+	cr_assert_eq(breaker_probed(&b, again, true), BREAKER_HEALED);
+}
+
+Test(breaker, who_has_looked_a_name_up_goes_on_with_a_lease_of_his_own)
+{
+	unsigned turn = first_turn();
+
+	breaker_lend(&b, turn);
+	now_us += STEP;
+	cr_assert_eq(go_on(turn), turn);
+	cr_assert_eq(go_on(0), 0, "it is lent no longer");
+	now_us += STEP + BREAKER_LATE_US - 1;
+	cr_assert_eq(ask_turn(), 0);
 }
 
 Test(breaker, what_others_still_hear_while_it_is_open_changes_nothing)
@@ -189,7 +303,7 @@ Test(breaker, what_others_still_hear_while_it_is_open_changes_nothing)
 	cr_assert_eq(answer_times(100, SLOW), BREAKER_STAYS);
 	cr_assert_eq(b.state, BREAKER_OPEN);
 	now_us += limits.pause_us;
-	turn = breaker_turn(&b, &limits, now_us);
+	turn = ask_turn();
 	cr_assert_neq(turn, 0);
 	cr_assert_eq(fail_times(10), BREAKER_STAYS);
 	cr_assert_eq(breaker_probed(&b, turn, true), BREAKER_HEALED);

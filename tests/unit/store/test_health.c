@@ -56,7 +56,7 @@ static void fail_times(unsigned n, bool *down)
 
 static void probe(bool good)
 {
-	unsigned turn = health_turn(h, &config);
+	unsigned turn = health_turn(h, &config, US_PER_S);
 
 	cr_assert_neq(turn, 0);
 	health_probed(h, &config, turn, 0, good);
@@ -138,7 +138,7 @@ static void *come_and_go(void *arg)
 
 	(void)arg;
 	for (unsigned i = 0; i < TIMES; i++) {
-		unsigned turn = health_asks(h) ? 0 : health_turn(h, &config);
+		unsigned turn = health_asks(h) ? 0 : health_turn(h, &config, US_PER_S);
 
 		if (turn)
 			health_probed(h, &config, turn, 0, i % 3 == 0);
