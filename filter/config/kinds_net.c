@@ -142,17 +142,33 @@ static bool read_network(struct view text, struct network *out, struct buf *why)
 	return true;
 }
 
+#define WRONG_SHOWN 10
+
+/* Of a value with several in it says which one. */
+static void add_wrong(
+	struct view one, bool named, bool first, struct buf *what, struct buf *why)
+{
+	if (named) {
+		buf_add_str(why, first ? ": " : "; and ");
+		mistake_quote(why, one);
+		buf_add_byte(why, ' ');
+	}
+	buf_add(why, buf_view(what));
+	why->failed |= what->failed;
+}
+
 /* Several in a line, with blanks or commas between them. */
 static bool read_networks(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
 {
 	struct networks *all = field;
 	struct network *slot;
-	size_t whole = value.n;
+	size_t whole = value.n, wrong = 0;
 
 	(void)o;
 	(void)n;
 	while (value.n) {
+		struct buf what = { 0 };
 		size_t end = 0;
 		struct view one;
 
@@ -165,23 +181,15 @@ static bool read_networks(
 		slot = kind_list_room(&all->list, all->n, sizeof(*slot), why);
 		if (!slot)
 			return false;
-		if (!read_network(one, slot, why)) {
-			struct buf named = { 0 };
-
-			/* The value may be long: say which one of it. */
-			if (one.n < whole) {
-				buf_add_str(&named, ": ");
-				mistake_quote(&named, one);
-				buf_add_byte(&named, ' ');
-			}
-			buf_add(&named, buf_view(why));
-			buf_release(why);
-			*why = named;
-			return false;
-		}
-		all->n++;
+		if (read_network(one, slot, &what))
+			all->n++;
+		else if (wrong++ < WRONG_SHOWN)
+			add_wrong(one, one.n < whole, wrong == 1, &what, why);
+		buf_release(&what);
 	}
-	return true;
+	if (wrong > WRONG_SHOWN)
+		buf_addf(why, "; and %zu more", wrong - WRONG_SHOWN);
+	return wrong == 0;
 }
 
 static void release_networks(void *field, size_t *n)
