@@ -508,15 +508,22 @@ static int serve_as_cgi(void)
 /* -- options ----------------------------------------------------------------------- */
 
 static const char usage[] =
-	"usage: weir [-c FILE] [-t] [-V]\n"
+	"usage: weir [-c FILE] [-t]\n"
+	"       weir -h | -V\n"
 	"  -c FILE  the configuration (" CONFIG_DEFAULT ")\n"
 	"  -t       check the configuration and exit\n"
-	"  -V       print the version and exit\n"
+	"  -h       print this and exit (--help)\n"
+	"  -V       print the version and exit (--version)\n"
 	"Started with a listening socket as descriptor 0 weir serves there; with\n"
 	"GATEWAY_INTERFACE in the environment it is a CGI program and reads WEIR_CONFIG.\n";
 
 int main(int argc, char **argv)
 {
+	static const struct option long_options[] = {
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ 0 },
+	};
 	const char *file = CONFIG_DEFAULT;
 	bool on_descriptor_0 = is_listening(STDIN_FILENO), test = false;
 	int opt;
@@ -527,7 +534,7 @@ int main(int argc, char **argv)
 	process.started_us = clock_mono_us();
 	if (!on_descriptor_0 && getenv("GATEWAY_INTERFACE"))
 		return serve_as_cgi(); /* argv is the client's (RFC 3875, section 4.4) */
-	while ((opt = getopt(argc, argv, "c:tVh")) != -1) {
+	while ((opt = getopt_long(argc, argv, "c:tVh", long_options, NULL)) != -1) {
 		switch (opt) {
 		case 'c': file = optarg; break;
 		case 't': test = true; break;

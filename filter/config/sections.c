@@ -374,9 +374,14 @@ static enum file_look look_at(struct view text)
 
 static void unreadable(struct load *l, int err)
 {
-	const char *what = l->is_main ? "name the configuration with -c FILE"
-				      : "let weir read it, or take it away";
+	const char *what = "let weir read it, or take it away";
 
+	/* Which of the two is looked at depends on how weir is started (main.c). */
+	if (l->is_main)
+		what = err == EACCES || err == EPERM
+			? "let whoever runs this read it"
+			: "name the configuration with -c FILE, or in the environment of a "
+			  "CGI program with WEIR_CONFIG";
 	if (err == ENOMEM)
 		l->m->no_memory = true;
 	else if (err == EFBIG)

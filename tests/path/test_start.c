@@ -276,6 +276,7 @@ Test(start, says_as_a_cgi_program_that_its_configuration_is_wrong)
 	run_as_cgi("/nonexistent/weir.ini", "/x", view_of(NULL, 0), &run);
 	cr_assert_eq(answer_status(&run.answer), 500);
 	cr_assert(strstr(run.log, "/nonexistent/weir.ini"), "%s", run.log);
+	cr_assert(strstr(run.log, "WEIR_CONFIG"), "%s", run.log);
 	fcgi_answer_release(&run.answer);
 }
 
@@ -319,6 +320,10 @@ Test(start, prints_its_version_and_its_usage)
 
 	cr_assert_eq(weir_run((const char *const[]){ "-V", NULL }, &out), 0);
 	cr_assert(strncmp(out, "weir ", 5) == 0, "%s", out);
+	cr_assert_eq(weir_run((const char *const[]){ "--version", NULL }, &out), 0);
+	cr_assert(strncmp(out, "weir ", 5) == 0, "%s", out);
+	cr_assert_eq(weir_run((const char *const[]){ "--help", NULL }, &out), 0);
+	cr_assert(strstr(out, "usage: weir"), "%s", out);
 	cr_assert_eq(weir_run((const char *const[]){ "--nonsense", NULL }, &out), 2);
 	cr_assert(strstr(out, "usage: weir"), "%s", out);
 	cr_assert_eq(weir_run((const char *const[]){ "serve", NULL }, &out), 2);

@@ -151,7 +151,8 @@ Test(load, a_file_that_is_not_there_is_told)
 	cr_expect_str_eq(buf_str(&told),
 		"/nonexistent/weir.ini: the file cannot be read (No such file or "
 		"directory); "
-		"name the configuration with -c FILE\n");
+		"name the configuration with -c FILE, or in the environment of a CGI "
+		"program with WEIR_CONFIG\n");
 	buf_release(&told);
 }
 
