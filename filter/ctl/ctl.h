@@ -4,7 +4,8 @@
  * A command is a file with one function, and a row in the table of main.c. It reads
  * its own options, so that `weirctl check -c FILE` and `weirctl -c FILE check` are
  * the same, and returns the exit status: CTL_OK, CTL_FAILED after saying why on
- * standard error, CTL_USAGE for a command line that makes no sense.
+ * standard error, CTL_USAGE for a command line that makes no sense. argv[0] is what getopt
+ * begins its complaints with, "weirctl check".
  */
 #ifndef WEIR_CTL_CTL_H
 #define WEIR_CTL_CTL_H
@@ -23,19 +24,23 @@ enum ctl_exit {
 
 /* What the command line says, whichever command it is. */
 struct ctl {
+	const char *command;
 	const char *config; /* file; CTL_CONFIG_DEFAULT unless given */
 	const char *socket; /* address; NULL unless given */
 	bool config_given;
-	bool json;
+	bool json;      /* for commands that have it, as have those with db */
+	const char *db; /* file; NULL unless given */
 };
 
-/* Every command's options. Own ones are added behind them with letters or numbers from
+/* Every command's options, before the command or behind it. Own ones are added behind them with letters or numbers from
  * 256 on; "+" in front of CTL_SHORT leaves what is behind the command alone. <getopt.h>
  * is for the commands to include: its struct option is not config/options.h's. */
 #define CTL_SHORT "c:s:h"
 #define CTL_LONG                                            \
 	{ "config", required_argument, NULL, 'c' },         \
 		{ "socket", required_argument, NULL, 's' }, \
+		{ "db", required_argument, NULL, 'D' },     \
+		{ "json", no_argument, NULL, 'j' },         \
 	{                                                   \
 		"help", no_argument, NULL, 'h'              \
 	}
@@ -43,7 +48,7 @@ struct ctl {
 /* Takes an option of those above; false when it is none. --help prints and exits. */
 bool ctl_option(struct ctl *ctl, int letter);
 
-/* Reads a command's options where there are no own ones but --json, and refuses
+/* Reads a command's options where there are no own ones but, if json, --json, and refuses
  * operands. CTL_OK to go on. */
 int ctl_plain_options(struct ctl *ctl, int argc, char **argv, bool json);
 
@@ -57,7 +62,7 @@ bool ctl_address(const struct ctl *ctl, struct buf *address, struct buf *why);
  * memory or cannot be written. */
 int ctl_print(struct buf *b);
 
-/* The commands; argv[0] is the command's name. */
+/* The commands. */
 int command_check(struct ctl *ctl, int argc, char **argv);
 int command_db(struct ctl *ctl, int argc, char **argv);
 int command_options(struct ctl *ctl, int argc, char **argv);

@@ -33,7 +33,10 @@ static bool make_file(struct job *j, bool *made)
 	if (fd < 0 && errno == EEXIST)
 		return true;
 	if (fd < 0) {
-		job_fail(j, "%s cannot be made: %s", j->path, strerror(errno));
+		job_fail(j, "%s cannot be made: %s%s", j->path, strerror(errno),
+			errno == ENOENT ? "; make its folder, and give it to the user weir "
+					  "runs as"
+					: "");
 		return false;
 	}
 	give_to_owner_of_folder(j->path, fd);

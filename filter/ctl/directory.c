@@ -6,11 +6,13 @@
  */
 #include "ctl/directory.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client/schema.h"
 #include "config/config.h"
@@ -318,7 +320,7 @@ bool job_find_path(struct job *j, const char *given)
 	struct config *c = NULL;
 
 	if (!given)
-		given = j->db_path;
+		given = j->ctl->db;
 	if (given) {
 		job_keep_path(j, given);
 	} else if (!config_load(j->ctl->config, &c, &messages)) {
@@ -340,10 +342,29 @@ bool job_find_path(struct job *j, const char *given)
 	return j->path != NULL;
 }
 
+/* SQLite has one sentence for most of what can be wrong with a path. */
+static bool look_at_path(struct job *j)
+{
+	if (access(j->path, R_OK) == 0)
+		return true;
+	if (errno == ENOENT)
+		job_fail(j, "there is no %s; \"weirctl db init\" makes it", j->path);
+	else if (errno == EACCES || errno == EPERM)
+		job_fail(j,
+			"%s cannot be opened: %s; run weirctl as the user the file belongs "
+			"to, as in \"sudo -u weir weirctl ...\"",
+			j->path, strerror(errno));
+	else
+		job_fail(j, "%s cannot be opened: %s", j->path, strerror(errno));
+	return false;
+}
+
 bool job_open(struct job *j, int flags)
 {
 	int on = 1;
 
+	if (!look_at_path(j))
+		return false;
 	if (sqlite3_open_v2(j->path, &j->db, flags, NULL) != SQLITE_OK) {
 		job_fail(j, "%s cannot be opened: %s", j->path,
 			j->db ? sqlite3_errmsg(j->db) : "out of memory");
@@ -403,8 +424,6 @@ static void print_usage(const struct job *j, const struct verb *verbs, size_t n)
 static bool take_option(struct job *j, int letter)
 {
 	switch (letter) {
-	case 'D': j->db_path = optarg; return true;
-	case 'j': j->ctl->json = true; return true;
 	case 'l': j->label = optarg; return true;
 	case 'e': j->expires = optarg; return true;
 	case 'u': j->user = optarg; return true;
@@ -457,8 +476,6 @@ static bool read_options(struct job *j, int argc, char **argv)
 {
 	static const struct option options[] = {
 		CTL_LONG,
-		{ "db", required_argument, NULL, 'D' },
-		{ "json", no_argument, NULL, 'j' },
 		{ "label", required_argument, NULL, 'l' },
 		{ "expires", required_argument, NULL, 'e' },
 		{ "user", required_argument, NULL, 'u' },
@@ -478,7 +495,7 @@ static bool read_options(struct job *j, int argc, char **argv)
 int directory_command(
 	struct ctl *ctl, int argc, char **argv, const struct verb *verbs, size_t n)
 {
-	struct job j = { .ctl = ctl, .command = argv[0], .now_s = time(NULL) };
+	struct job j = { .ctl = ctl, .command = ctl->command, .now_s = time(NULL) };
 	int status = CTL_FAILED;
 
 	if (!read_options(&j, argc, argv))

@@ -20,7 +20,7 @@ struct job {
 	char **operands;
 	int n_operands;
 	/* Own options; NULL when not given. */
-	const char *db_path, *label, *expires, *user, *plan, *description;
+	const char *label, *expires, *user, *plan, *description;
 	bool admin;
 
 	char *path; /* of the directory */

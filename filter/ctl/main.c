@@ -32,7 +32,9 @@ static void print_usage(FILE *to)
 {
 	char left[32];
 
-	fputs("usage: weirctl [-c FILE] [--socket ADDRESS] COMMAND\n\n", to);
+	fputs("usage: weirctl [-c FILE] [-s ADDRESS] COMMAND ...\n       weirctl -h | "
+	      "-V\n\n",
+		to);
 	for (size_t i = 0; i < COUNT_OF(commands); i++) {
 		snprintf(left, sizeof(left), "%s%s%s", commands[i].name,
 			*commands[i].arguments ? " " : "", commands[i].arguments);
@@ -41,7 +43,9 @@ static void print_usage(FILE *to)
 	fputs("\n  -c, --config FILE   configuration; " CTL_CONFIG_DEFAULT "\n"
 	      "  -s, --socket ADDR   control socket, unix:/path; else as that file says\n"
 	      "  -h, --help          this text\n"
-	      "      --version       version\n\n"
+	      "  -V, --version       version\n"
+	      "      --db FILE       of db, plan, token, user: the directory's file\n"
+	      "      --json          of these and status: the answer for programs\n\n"
 	      "The manual is weirctl(1).\n",
 		to);
 }
@@ -54,6 +58,8 @@ bool ctl_option(struct ctl *ctl, int letter)
 		ctl->config_given = true;
 		return true;
 	case 's': ctl->socket = optarg; return true;
+	case 'D': ctl->db = optarg; return true;
+	case 'j': ctl->json = true; return true;
 	case 'h': print_usage(stdout); exit(CTL_OK);
 	default: return false;
 	}
@@ -61,22 +67,23 @@ bool ctl_option(struct ctl *ctl, int letter)
 
 int ctl_plain_options(struct ctl *ctl, int argc, char **argv, bool json)
 {
-	const struct option options[] = {
-		CTL_LONG,
-		{ json ? "json" : NULL, no_argument, NULL, 'j' },
-		{ 0 },
-	};
+	static const struct option options[] = { CTL_LONG, { 0 } };
+	const char *beyond = NULL;
 	int letter;
 
 	while ((letter = getopt_long(argc, argv, CTL_SHORT, options, NULL)) != -1) {
-		if (letter == 'j')
-			ctl->json = true;
-		else if (!ctl_option(ctl, letter))
+		if (!ctl_option(ctl, letter))
 			return CTL_USAGE; /* getopt has said why */
 	}
-	if (optind == argc)
+	if (ctl->db)
+		beyond = "--db";
+	else if (ctl->json && !json)
+		beyond = "--json";
+	else if (optind < argc)
+		beyond = argv[optind];
+	if (!beyond)
 		return CTL_OK;
-	fprintf(stderr, "weirctl: %s takes no \"%s\"\n", argv[0], argv[optind]);
+	fprintf(stderr, "weirctl: %s takes no \"%s\"\n", ctl->command, beyond);
 	return CTL_USAGE;
 }
 
@@ -132,8 +139,12 @@ int main(int argc, char **argv)
 		{ 0 },
 	};
 	struct ctl ctl = { .config = CTL_CONFIG_DEFAULT };
+	static char title[64]; /* what getopt begins its complaints with */
 	int letter, first;
 
+	snprintf(title, sizeof(title), "weirctl");
+	if (argc > 0)
+		argv[0] = title;
 	while ((letter = getopt_long(argc, argv, "+V" CTL_SHORT, options, NULL)) != -1) {
 		if (letter == 'V') {
 			puts("weirctl " WEIR_VERSION);
@@ -151,8 +162,12 @@ int main(int argc, char **argv)
 	first = optind;
 	optind = 0; /* glibc: begin anew, with the command's own options */
 	for (size_t i = 0; i < COUNT_OF(commands); i++) {
-		if (strcmp(argv[first], commands[i].name) == 0)
-			return commands[i].run(&ctl, argc - first, argv + first);
+		if (strcmp(argv[first], commands[i].name) != 0)
+			continue;
+		ctl.command = commands[i].name;
+		snprintf(title, sizeof(title), "weirctl %s", ctl.command);
+		argv[first] = title;
+		return commands[i].run(&ctl, argc - first, argv + first);
 	}
 	fprintf(stderr, "weirctl: there is no command \"%s\"; weirctl --help lists them\n",
 		argv[first]);

@@ -1,7 +1,9 @@
 /*
- * ctl/options.c - weirctl options: the reference, printed from the table of options.
+ * ctl/options.c - weirctl options: the reference, printed from the tables of options and
+ * of the attributes of @RateLimit.
  */
 #include "config/options.h"
+#include "config/rule_read.h"
 #include "ctl/ctl.h"
 
 int command_options(struct ctl *ctl, int argc, char **argv)
@@ -12,5 +14,9 @@ int command_options(struct ctl *ctl, int argc, char **argv)
 	if (status != CTL_OK)
 		return status;
 	options_print(&out);
+	buf_add_str(&out,
+		"\n[site], [endpoint NAME]\n@RateLimit = ATTRIBUTE=VALUE ...    (may "
+		"repeat)\n");
+	rules_print(&out);
 	return ctl_print(&out);
 }

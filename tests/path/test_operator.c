@@ -190,7 +190,7 @@ Test(operator, is_told_what_a_command_line_should_be)
 {
 	static const char *const rows[] = { "", "no-such-command", "status now",
 		"--no-such-option status", "status --no-such-option", "check twice",
-		"token", "token forget 1", "db" };
+		"token", "token forget 1", "db", "--json check", "--db x status" };
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct run r = *rows[i] ? weirctl_run("%s", rows[i])
@@ -200,6 +200,12 @@ Test(operator, is_told_what_a_command_line_should_be)
 		cr_assert_str_eq(r.out, "", "weirctl %s", rows[i]);
 		cr_assert_str_neq(r.err, "", "weirctl %s", rows[i]);
 	}
+	cr_assert_str_eq(weirctl_run("status --jsn").err,
+		"weirctl status: unrecognized option '--jsn'\n");
+	cr_assert_str_eq(
+		weirctl_run("check --json").err, "weirctl: check takes no \"--json\"\n");
+	cr_assert(strncmp(weirctl_run("--jsn").err,
+			  "weirctl: unrecognized option '--jsn'\nusage: ", 44) == 0);
 	cr_assert(strstr(weirctl("--help"), "usage: weirctl"));
 	cr_assert(strncmp(weirctl("--version"), "weirctl ", 8) == 0);
 }
@@ -243,6 +249,57 @@ Test(operator, finds_every_option_of_the_shipped_file_in_the_reference)
 		}
 	}
 	cr_assert_geq(found, 50);
+}
+
+Test(operator, finds_every_attribute_and_algorithm_in_the_reference)
+{
+	static const char *const words[] = { "\n[site], [endpoint NAME]\n@RateLimit = ",
+		"\ntype=user|ip|global|custom ", "\ncount=NUMBER|unlimited ",
+		"\nwindow=DURATION ", "\non_error=", "\nname=NAME ", "token_bucket",
+		"sliding_counter", "{header:NAME}" };
+	const char *reference = weirctl("options");
+
+	for (size_t i = 0; i < COUNT_OF(words); i++)
+		cr_assert(strstr(reference, words[i]), "no \"%s\" in\n%s", words[i],
+			reference);
+}
+
+/* ---- The log ---- */
+
+Test(operator, is_told_of_each_backend_that_fails, .timeout = 60)
+{
+	static const char *const uris[] = { "/a", "/b", "/a", "/b" };
+	struct weir *w = weir_start(
+		&(struct weir_spec){ .sections = text("[store]\ntype = memory\n"
+						      "[backend one]\nfastcgi = %s\n"
+						      "[backend two]\nfastcgi = %s\n",
+					     addr_unix("one.sock"), addr_unix("two.sock")),
+			.endpoints = "[endpoint a]\nmatch = * /a\nbackend = one\n"
+				     "[endpoint b]\nmatch = * /b\nbackend = two\n" });
+
+	for (size_t i = 0; i < COUNT_OF(uris); i++) {
+		struct fcgi_request rq = { .uri = uris[i] };
+		struct fcgi_answer a;
+
+		cr_assert(fcgi_call(w->addr, &rq, &a, 20000));
+		cr_assert_eq(answer_status(&a), 503);
+		fcgi_answer_release(&a);
+	}
+	cr_assert(process_logs(w->process, "backend=two", 5000), "%s",
+		process_log(w->process));
+	cr_assert(strstr(process_log(w->process), "backend=one"), "%s",
+		process_log(w->process));
+}
+
+Test(operator, has_the_lines_of_requests_at_any_level)
+{
+	struct weir *w = running("[log]\nlevel = error\nrequests = all\n");
+
+	cr_assert_eq(get(w, NULL), 200);
+	cr_assert(process_logs(w->process, "status=200", 5000), "%s",
+		process_log(w->process));
+	cr_assert(!strstr(process_log(w->process), "level=notice"), "%s",
+		process_log(w->process));
 }
 
 /* ---- Users and tokens while weir serves ---- */

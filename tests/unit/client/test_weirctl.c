@@ -247,6 +247,25 @@ Test(weirctl, says_what_is_wrong_and_what_would_do)
 	weirctl("token revoke twice --db %s", db_path());
 }
 
+Test(weirctl, tells_a_file_that_is_not_there_from_one_that_is_closed)
+{
+	const char *path = db_path();
+	struct run r = weirctl_run("plan add gold --db %s", path);
+
+	cr_expect_eq(r.status, 1);
+	cr_expect(
+		strstr(r.err, text("there is no %s; \"weirctl db init\" makes it\n", path)),
+		"%s", r.err);
+	r = weirctl_run("db migrate %s", path);
+	cr_expect(strstr(r.err, "\"weirctl db init\" makes it"), "%s", r.err);
+	r = weirctl_run("db init %s", test_path("no/such/folder/weir.db"));
+	cr_expect_eq(r.status, 1);
+	cr_expect(strstr(r.err, "make its folder"), "%s", r.err);
+	/* Options of the kind may stand before the command too. */
+	weirctl("db init %s", path);
+	cr_expect(strstr(weirctl("--db %s --json plan list", path), "\"name\""));
+}
+
 Test(weirctl, leaves_files_alone_that_are_not_its_own)
 {
 	const char *notes = test_path("notes.txt"), *empty = test_path("empty.db");
