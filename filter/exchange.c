@@ -420,9 +420,10 @@ static void front_gone(void *user, enum front_gone why)
 {
 	struct exchange *x = user;
 
-	(void)why; /* the front has counted and logged what there is to say */
-	count_one(COUNT_requests_abandoned);
-	answer_log(x, "abandoned");
+	/* What there is to say of the connection the front has counted and logged. */
+	count_one(
+		why == FRONT_PEER_LEFT ? COUNT_requests_abandoned : COUNT_requests_cut_off);
+	answer_log(x, why == FRONT_PEER_LEFT ? "abandoned" : "cut off");
 	exchange_free(x);
 }
 

@@ -29,7 +29,7 @@
 	COUNTER(connections_malformed,                                                    \
 		"Connections closed because what came was not FastCGI.")                  \
 	COUNTER(connections_slow,                                                         \
-		"Connections closed because the head did not come in time, "              \
+		"Connections closed because head or body did not come in time, "          \
 		"or the answer was not read.")                                            \
 	COUNTER(connections_paused,                                                       \
 		"Times no connection was accepted for a moment because "                  \
@@ -57,6 +57,9 @@
 	COUNTER(requests_bad, "Requests whose head or body contradicts itself (400).")    \
 	COUNTER(requests_abandoned,                                                       \
 		"Requests whose client left before the answer was complete.")             \
+	COUNTER(requests_cut_off,                                                         \
+		"Requests that weir gave up before the answer was complete: the "         \
+		"connection was too slow or malformed, or weir was stopped.")             \
 	COUNTER(spool_full,                                                               \
 		"Requests refused because the bodies in temporary files would be over "   \
 		"server.spool_limit (503).")                                              \

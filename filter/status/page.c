@@ -265,9 +265,10 @@ static void add_counters_head(struct buf *out, const char *title, const char *ca
 
 /* What was turned away, before the rest: it is what people come to look for. */
 static const enum counter refusals[] = { COUNT_requests_refused, COUNT_requests_forbidden,
-	COUNT_requests_over_shadow, COUNT_requests_unmatched, COUNT_requests_oversized,
-	COUNT_requests_bad, COUNT_requests_crowded_out, COUNT_spool_full,
-	COUNT_spool_failures, COUNT_programs_refused };
+	COUNT_requests_unfit, COUNT_requests_uncounted, COUNT_requests_over_shadow,
+	COUNT_requests_unmatched, COUNT_requests_oversized, COUNT_requests_bad,
+	COUNT_requests_crowded_out, COUNT_spool_full, COUNT_spool_failures,
+	COUNT_programs_refused, COUNT_programs_unstarted };
 
 static bool is_refusal(enum counter c)
 {

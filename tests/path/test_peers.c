@@ -153,6 +153,10 @@ Test(peers, whose_body_stops_coming_are_let_go, .timeout = 60)
 	fcgi_answer_init(&a);
 	cr_assert(fcgi_exchange(fd, buf_view(&b), &a, FCGI_UNTIL_CLOSED, 15000));
 	cr_assert_eq(site_get(s, "/x"), 200);
+	/* It had not left. */
+	cr_assert(weir_counts(s->weir, "requests_cut_off", 1, 5000));
+	cr_assert_eq(weir_counter(s->weir, "requests_abandoned"), 0);
+	cr_assert_eq(weir_counter(s->weir, "connections_slow"), 1);
 	close(fd);
 	fcgi_answer_release(&a);
 	buf_release(&b);

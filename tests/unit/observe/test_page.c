@@ -117,6 +117,37 @@ Test(page, every_counter_is_shown_once)
 	buf_release(&code);
 }
 
+/* Those whose sentence names a status that weir gives of its own accord. */
+Test(page, whatever_is_refused_is_among_the_refusals)
+{
+	json_t *counters = json_object();
+	json_t *status = json_pack("{s:o}", "counters", counters);
+	struct buf b = { 0 }, code = { 0 };
+	const char *end;
+	size_t n = 0;
+
+	for (size_t i = 0; i < COUNTERS_N; i++)
+		json_object_set_new(counters, counter_infos[i].name, json_integer(0));
+	page_html(status, VIEW(""), &b);
+	json_decref(status);
+	end = strstr(buf_str(&b), "Everything counted");
+	cr_assert(end);
+	for (size_t i = 0; i < COUNTERS_N; i++) {
+		const char *help = counter_infos[i].help;
+
+		if (!strstr(help, "(4") && !strstr(help, "(503)"))
+			continue;
+		buf_reset(&code);
+		buf_addf(&code, "<code>%s</code>", counter_infos[i].name);
+		cr_expect(strstr(buf_str(&b), buf_str(&code)) < end, "%s",
+			counter_infos[i].name);
+		n++;
+	}
+	cr_assert_geq(n, 12);
+	buf_release(&b);
+	buf_release(&code);
+}
+
 Test(page, what_is_wrong_is_said_on_top)
 {
 	struct buf b = { 0 };
