@@ -256,13 +256,20 @@ static void relay_body(void *user, struct view piece)
 	}
 }
 
-/* A backend that is down would fill the log: each kind of failure once a minute. */
+/* Backends that are told apart; of more some share a line. */
+#define BACKENDS_APART 64
+
+/* A backend that is down would fill the log: each kind of failure of each backend once a
+ * minute. Backends are known by their place in the file: where a reload moves them one
+ * line more or less is written. */
 static void log_failure(const struct exchange *x, enum relay_end how, const char *why)
 {
-	static struct log_gate gates[RELAY_FAILED + 1];
+	static struct log_gate gates[BACKENDS_APART][RELAY_FAILED + 1];
+	size_t n = (size_t)(x->backend - x->config->backends);
+	struct log_gate *gate = &gates[n % BACKENDS_APART][how];
 	uint64_t missed;
 
-	if (log_gate_open(&gates[how], clock_mono_us(), &missed))
+	if (log_gate_open(gate, clock_mono_us(), &missed))
 		log_warn("a backend failed", LOG_STR("backend", x->backend->name),
 			LOG_STR("id", x->rq.id), LOG_STR("why", why),
 			LOG_INT("suppressed", missed));

@@ -98,13 +98,15 @@ const struct option options[] = {
 	  "Largest head of a request, all parameters together; larger ones get 431." },
 	{ "server", "head_timeout", CONFIG(server.head_timeout_ms), KIND(ms, 100, HOUR), "10s",
 	  RELOAD,
-	  "Longest wait for a whole head after its first byte." },
+	  "Longest wait for a whole head after its first byte; then the connection is closed, "
+	  "and the web server gives its client an error of its own." },
 	{ "server", "body_limit", CONFIG(server.body_limit), KIND(size, 0, 1024 * GIB), "64M",
 	  RELOAD,
 	  "Largest request body; larger ones get 413." },
 	{ "server", "body_timeout", CONFIG(server.body_timeout_ms), KIND(ms, 100, DAY), "60s",
 	  RELOAD,
-	  "Longest wait between two pieces of a request body." },
+	  "Longest wait between two pieces of a request body; then the connection is closed, "
+	  "and the web server gives its client an error of its own, mostly 500 or 502." },
 	{ "server", "send_timeout", CONFIG(server.send_timeout_ms), KIND(ms, 100, DAY), "60s",
 	  RELOAD,
 	  "Longest wait for the web server to take another piece of an answer." },
@@ -244,10 +246,11 @@ const struct option options[] = {
 	  "Content-Type of that file." },
 
 	{ "log", "level", CONFIG(log.level), WORDS(levels), "notice", RELOAD,
-	  "Least urgent lines that are written." },
+	  "Least urgent lines that are written. Those of requests are not meant: what requests "
+	  "asks for is written at any level." },
 	{ "log", "requests", CONFIG(log.requests), WORDS(requests), "refused", RELOAD,
-	  "Requests that get a line each; decided= in it says who counted: redis, memory or "
-	  "fallback." },
+	  "Requests that get a line each, whatever level is; decided= in it says who counted: "
+	  "redis, memory or fallback." },
 
 	{ "backend", "fastcgi", BACKEND(addrs), LIST(addresses, offsetof(struct backend, n_addrs)),
 	  NULL, RELOAD | OPT_REPEATS | OPT_NAMED,
