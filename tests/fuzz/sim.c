@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -170,6 +171,18 @@ WRAPPED(ssize_t, send, int fd, const void *p, size_t n, int flags)
 WRAPPED(ssize_t, write, int fd, const void *p, size_t n)
 {
 	return is_mine(fd) ? put(sim_socket(fd), p, n) : __real_write(fd, p, n);
+}
+
+/* Of what there is to poll for, only whether the peer has left is asked of a socket. */
+WRAPPED(int, poll, struct pollfd *fds, nfds_t n, int ms)
+{
+	const struct sim_socket *s;
+
+	if (n != 1 || !is_mine(fds->fd))
+		return __real_poll(fds, n, ms);
+	MUST(fds->events == POLLRDHUP && ms == 0);
+	s = sim_socket(fds->fd);
+	return s->eof || s->error;
 }
 
 static void close_socket(struct sim_socket *s)
