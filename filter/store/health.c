@@ -19,6 +19,14 @@ struct voice {
 	struct log_gate gate;
 };
 
+/* What the log is to hear once the lock is given back: nobody should wait for a line of
+ * somebody else's. */
+struct news {
+	bool down, up, opened, closed;
+	uint64_t down_suppressed, opened_suppressed;
+	int64_t up_after_ms, closed_after_ms;
+};
+
 struct health {
 	atomic_bool asks;     /* a copy of breaker.state == BREAKER_CLOSED */
 	pthread_mutex_t lock; /* guards everything below */
@@ -26,11 +34,12 @@ struct health {
 	int64_t opened_us;
 	uint64_t opened_failures; /* in a row; 0: opened by slow answers */
 	char opened_why[WHY_MAX];
-	char last_why[WHY_MAX]; /* of the last failure */
-	char last_where[WHY_MAX];
-	uint64_t down; /* connections that have failed and are not up again */
+	char last_why[WHY_MAX];   /* of the last failure */
+	char last_where[WHY_MAX]; /* ... or of what came up since */
+	uint64_t down;            /* connections that have failed and are not up again */
 	int64_t down_us;
 	struct voice open_voice, down_voice;
+	struct news news;
 };
 
 struct health *health_new(void)
@@ -112,36 +121,54 @@ static bool ended(struct voice *v, int64_t now_us)
 
 static void tell_open(struct health *h, bool lasts, int64_t now_us)
 {
-	uint64_t suppressed;
-
-	if (may_tell(&h->open_voice, lasts, now_us, &suppressed))
-		log_warn("redis is no longer asked", LOG_STR("from", "closed"),
-			LOG_STR("to", "open"), LOG_STR("reason", h->opened_why),
-			LOG_INT("suppressed", suppressed));
+	h->news.opened = may_tell(
+		&h->open_voice, lasts, now_us, &h->news.opened_suppressed);
 }
 
 static void tell_closed(struct health *h, int64_t now_us)
 {
-	if (ended(&h->open_voice, now_us))
-		log_notice("redis is asked again", LOG_STR("from", "half-open"),
-			LOG_STR("to", "closed"),
-			LOG_INT("after_ms", (now_us - h->opened_us) / US_PER_MS));
+	h->news.closed = ended(&h->open_voice, now_us);
+	h->news.closed_after_ms = (now_us - h->opened_us) / US_PER_MS;
 }
 
 static void tell_down(struct health *h, bool lasts, int64_t now_us)
 {
-	uint64_t suppressed;
-
-	if (may_tell(&h->down_voice, lasts, now_us, &suppressed))
-		log_warn("redis is down", LOG_STR("redis", h->last_where),
-			LOG_STR("reason", h->last_why), LOG_INT("suppressed", suppressed));
+	h->news.down = may_tell(&h->down_voice, lasts, now_us, &h->news.down_suppressed);
 }
 
 static void tell_up(struct health *h, const char *where, int64_t now_us)
 {
-	if (ended(&h->down_voice, now_us))
+	h->news.up = ended(&h->down_voice, now_us);
+	h->news.up_after_ms = (now_us - h->down_us) / US_PER_MS;
+	snprintf(h->last_where, sizeof(h->last_where), "%s", where);
+}
+
+/* Two threads that do this at once may have their lines in either order. */
+static void unlock_and_tell(struct health *h)
+{
+	char why[WHY_MAX], where[WHY_MAX], opened_why[WHY_MAX];
+	const struct news news = h->news;
+
+	if (news.down || news.up || news.opened) {
+		memcpy(why, h->last_why, sizeof(why));
+		memcpy(where, h->last_where, sizeof(where));
+		memcpy(opened_why, h->opened_why, sizeof(opened_why));
+	}
+	h->news = (struct news){ 0 };
+	pthread_mutex_unlock(&h->lock);
+	if (news.down)
+		log_warn("redis is down", LOG_STR("redis", where), LOG_STR("reason", why),
+			LOG_INT("suppressed", news.down_suppressed));
+	if (news.opened)
+		log_warn("redis is no longer asked", LOG_STR("from", "closed"),
+			LOG_STR("to", "open"), LOG_STR("reason", opened_why),
+			LOG_INT("suppressed", news.opened_suppressed));
+	if (news.closed)
+		log_notice("redis is asked again", LOG_STR("from", "half-open"),
+			LOG_STR("to", "closed"), LOG_INT("after_ms", news.closed_after_ms));
+	if (news.up)
 		log_notice("redis is up", LOG_STR("redis", where),
-			LOG_INT("after_ms", (now_us - h->down_us) / US_PER_MS));
+			LOG_INT("after_ms", news.up_after_ms));
 }
 
 /*
@@ -205,7 +232,7 @@ void health_answered(struct health *h, const struct config *c, int64_t took_us)
 
 	pthread_mutex_lock(&h->lock);
 	follow(h, &l, breaker_answered(&h->breaker, &l, took_us, now_us), now_us);
-	pthread_mutex_unlock(&h->lock);
+	unlock_and_tell(h);
 }
 
 void health_missed(struct health *h, const struct config *c, uint64_t n)
@@ -215,7 +242,7 @@ void health_missed(struct health *h, const struct config *c, uint64_t n)
 
 	pthread_mutex_lock(&h->lock);
 	follow(h, &l, breaker_missed(&h->breaker, &l, n, now_us), now_us);
-	pthread_mutex_unlock(&h->lock);
+	unlock_and_tell(h);
 }
 
 void health_failed(struct health *h, const struct config *c, bool *down, const char *where,
@@ -236,7 +263,7 @@ void health_failed(struct health *h, const struct config *c, bool *down, const c
 	if (h->breaker.state != BREAKER_CLOSED && h->opened_failures)
 		put_failures(h);
 	follow(h, &l, breaker_failed(&h->breaker, &l, now_us), now_us);
-	pthread_mutex_unlock(&h->lock);
+	unlock_and_tell(h);
 }
 
 void health_up(struct health *h, bool *down, const char *where)
@@ -247,7 +274,7 @@ void health_up(struct health *h, bool *down, const char *where)
 	pthread_mutex_lock(&h->lock);
 	if (--h->down == 0)
 		tell_up(h, where, clock_mono_us());
-	pthread_mutex_unlock(&h->lock);
+	unlock_and_tell(h);
 }
 
 void health_leave(struct health *h, bool *down)
@@ -305,5 +332,5 @@ void health_probed(
 	follow(h, &l, change, now_us);
 	if (change == BREAKER_STAYS && h->breaker.state == BREAKER_OPEN)
 		tell_open(h, true, now_us);
-	pthread_mutex_unlock(&h->lock);
+	unlock_and_tell(h);
 }

@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -47,8 +48,9 @@ struct shard {
 };
 
 struct memory {
-	size_t n_shards;    /* a power of two */
-	size_t shard_bytes; /* most for each */
+	size_t n_shards;             /* a power of two */
+	size_t shard_bytes;          /* most for each */
+	atomic_uint_fast64_t untold; /* evictions that the log has not heard of */
 	struct shard shards[MEMORY_SHARDS_MAX];
 };
 
@@ -177,17 +179,6 @@ out:
 	return NULL;
 }
 
-static void count_eviction(void)
-{
-	static struct log_gate gate;
-	uint64_t missed;
-
-	count_one(COUNT_store_evictions);
-	if (log_gate_open(&gate, clock_mono_us(), &missed))
-		log_warn("memory table is full: dropped a count before its time",
-			LOG_INT("suppressed", missed));
-}
-
 /* A decision under way. */
 struct look {
 	struct shard *shard;
@@ -238,7 +229,8 @@ static void make_room(struct taking *t, struct shard *s, size_t more)
 			e = s->oldest;
 			if (!e || in_use(t, e))
 				return;
-			count_eviction();
+			count_one(COUNT_store_evictions);
+			atomic_fetch_add(&t->memory->untold, 1);
 		}
 		entry_drop(s, e);
 	}
@@ -417,6 +409,19 @@ out:
 	*admitted = pass;
 	memcpy(views, t.views, n * sizeof(*views));
 	return true;
+}
+
+void memory_tell(struct memory *m)
+{
+	static struct log_gate gate;
+	uint64_t n, missed;
+
+	if (atomic_load_explicit(&m->untold, memory_order_relaxed) == 0 ||
+		!log_gate_open(&gate, clock_mono_us(), &missed))
+		return;
+	n = atomic_exchange(&m->untold, 0);
+	log_warn("memory table is full: dropped a count before its time",
+		LOG_INT("suppressed", n ? n - 1 : 0));
 }
 
 struct memory *memory_new(size_t bytes)

@@ -4,8 +4,8 @@
  * A table of states by key in shards with a lock each (config_memory_shards()). The tiers of a
  * decision are locked together, in the order of the shards, so they are charged all
  * or none. Bounded in bytes: when a shard is full, entries that equal never seen go
- * first, then the one idle longest, which is counted (store_evictions) and logged
- * once a minute: it can forgive a client, never punish one. Only what the tiers of one
+ * first, then the one idle longest, which is counted (store_evictions) and logged by
+ * memory_tell(): it can forgive a client, never punish one. Only what the tiers of one
  * decision need at the same moment may exceed a shard's part, until the next makes room.
  *
  * Any thread.
@@ -30,6 +30,9 @@ void memory_free(struct memory *m);
  * another algorithm): nothing is then charged, and *admitted and views are untouched. */
 bool memory_take(struct memory *m, const struct take_tier *tiers, size_t n, int64_t now_us,
 	bool *admitted, struct rate_view *views);
+/* Logs that counts were dropped, once a minute. To be called after memory_take(), by which
+ * time the caller has given its own locks back too: a line may be slow. */
+void memory_tell(struct memory *m);
 
 /* Forgets everything. */
 void memory_clear(struct memory *m);

@@ -136,6 +136,7 @@ static void take_local(struct store *s, struct take *t)
 	}
 out:
 	pthread_mutex_unlock(&sh->lock);
+	memory_tell(sh->table);
 }
 
 static void take_open(struct take *t)
@@ -187,6 +188,7 @@ static void take_memory(struct store *s, struct take *t)
 		t->by = DECIDED_BY_FALLBACK;
 		t->failed = true;
 	}
+	memory_tell(s->shared->table);
 	t->done(t);
 }
 
