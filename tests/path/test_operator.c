@@ -459,6 +459,33 @@ Test(operator, has_a_status_page_as_fastcgi_and_as_cgi, .timeout = 60)
 	}
 }
 
+/* The shipped file in place, as contrib/lighttpd says; weir.conf takes every path behind it. */
+Test(operator, has_the_shipped_status_page_beside_weir, .timeout = 60)
+{
+	static const char socket[] = "/run/weir/weir.sock";
+	struct weir *w = running("");
+	const char *program = test_path("weir-status"), *second = test_path("weir.conf");
+	const char *conf = file_read(
+		text("%s/lighttpd/weir.conf", test_env("WEIR_CONTRIB")));
+	const char *at = strstr(conf, socket);
+	struct web *web;
+
+	cr_assert(at);
+	file_write(second,
+		text("%.*s%s%s", (int)(at - conf), conf, w->addr + strlen("unix:"),
+			at + strlen(socket)));
+	file_write(program,
+		text("#!/bin/sh\nWEIR_CONTROL=%s exec %s\n", w->control,
+			test_env("WEIR_STATUS")));
+	cr_assert_eq(chmod(program, 0755), 0);
+	web = web_start(&(struct web_spec){ .conf = "lighttpd/weir-status.conf",
+		.backend = w->addr,
+		.more = text("include \"%s\"\n", second) });
+	expect_page(
+		web->url, "/weir-status/metrics", 200, "text/plain", "weir_workers 2\n");
+	expect_page(web->url, "/missing", 404, "application/json", "\"code\":40400");
+}
+
 Test(operator, finds_the_status_page_again_when_weir_is_back, .timeout = 60)
 {
 	struct weir *w = running("");

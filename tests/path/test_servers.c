@@ -585,6 +585,83 @@ Test(servers, apache_gives_handlers_the_names_they_know, .timeout = 90)
 	}
 }
 
+/* ---- A PHP site ---- */
+
+static const char *php_site(void)
+{
+	static const char *const folders[] = { "", "/sub" };
+	const char *root = test_path("site");
+
+	for (size_t i = 0; i < COUNT_OF(folders); i++) {
+		const char *dir = text("%s%s", root, folders[i]);
+
+		cr_assert_eq(mkdir(dir, 0755), 0);
+		file_copy(text("%s/hello.php", programs_dir()), text("%s/index.php", dir));
+	}
+	file_copy(text("%s/hello.php", programs_dir()), text("%s/hello.php", root));
+	file_write(text("%s/style.css", root), "body { color: blue }\n");
+	file_write(text("%s/picture.jpg", root), "<?php echo 'ran';");
+	return root;
+}
+
+static int status_of(const struct web *web, const char *uri)
+{
+	struct http_answer a;
+	int status;
+
+	http_get(text("%s%s", web->url, uri), &a);
+	status = (int)a.status;
+	http_release(&a);
+	return status;
+}
+
+/* Index pages, files and what follows a program's name, as without weir; and limits. */
+Test(servers, leave_files_of_a_php_site_alone_and_limit_its_programs, .timeout = 120)
+{
+	static const struct {
+		const char *conf, *more;
+	} rows[] = {
+		/* As Debian's lighttpd.conf and dir.conf have it. */
+		{ "lighttpd/weir-php.conf", "index-file.names = ( \"index.php\" )\n" },
+		{ "nginx/weir-php.conf", "" },
+		{ "apache/weir-php.conf", "DirectoryIndex index.php\n" },
+	};
+	const char *root = php_site(), *php = php_fpm_start(2);
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct weir *w = weir_start(&(struct weir_spec){
+			.server = "backend = php\n",
+			.sections = text(IN_MEMORY "[backend php]\nfastcgi = %s\n", php),
+			.endpoints = "[endpoint start]\nmatch = GET /\n"
+				     "@RateLimit = type=ip count=2 window=1h\n"
+				     "[endpoint below]\nmatch = GET /hello.php/**\n"
+				     "@RateLimit = type=ip count=2 window=1h\n" });
+		struct web *web = web_start(&(struct web_spec){ .conf = rows[i].conf,
+			.backend = w->addr,
+			.root = root,
+			.more = rows[i].more });
+		struct http_answer a;
+
+		answers(web, "/", text("SCRIPT_FILENAME=%s/index.php\n", root));
+		answers(web, "/?q=1", "\nQUERY_STRING=q=1\n");
+		answers(web, "/sub/", text("SCRIPT_FILENAME=%s/sub/index.php\n", root));
+		answers(web, "/hello.php/extra/info", "\nPATH_INFO=/extra/info\n");
+		answers(web, "/hello.php/extra/info", "\nSCRIPT_NAME=/hello.php\n");
+		answers(web, "/style.css", "body { color: blue }\n");
+		cr_assert(weir_counts(w, "requests", 5, 5000), "%s", rows[i].conf);
+		cr_assert_eq(status_of(web, "/missing.css"), 404, "%s", rows[i].conf);
+		cr_assert_eq(status_of(web, "/missing.php"), 404, "%s", rows[i].conf);
+		http_get(text("%s/picture.jpg/a.php", web->url), &a);
+		cr_assert(!view_eq(buf_view(&a.body), VIEW("ran")), "%s", rows[i].conf);
+		http_release(&a);
+		http_get(text("%s/", web->url), &a);
+		is_refusal(&a);
+		http_release(&a);
+		cr_assert_eq(status_of(web, "/hello.php/other"), 429, "%s", rows[i].conf);
+		cr_assert_eq(status_of(web, "/sub/"), 200, "%s", rows[i].conf);
+	}
+}
+
 /* ---- As a CGI program ---- */
 
 Test(servers, apache_runs_weir_before_an_old_cgi_program, .timeout = 60)

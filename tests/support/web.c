@@ -64,6 +64,9 @@ static const char *shipped(const struct web_spec *spec, const struct web *w)
 		{ "/etc/weir/weir-cgi.ini", spec->ini },
 		{ "/usr/bin", spec->ini ? test_path("bin") : NULL },
 		{ "/run/lighttpd/weir.sock", test_path(text("spawn-%u.sock", w->port)) },
+		{ "/run/lighttpd/weir-status.sock",
+			test_path(text("status-%u.sock", w->port)) },
+		{ "/usr/bin/weir-status", test_path("weir-status") },
 		{ "/var/www/html", w->root },
 		{ "listen 80;", text("listen 127.0.0.1:%u;", w->port) },
 	};
@@ -141,7 +144,7 @@ void open_to_all(const char *addr)
 static void apache_run(struct web *w, const char *include, const char *more)
 {
 	static const char *const modules[] = { "mpm_event", "authn_core", "authz_core",
-		"authz_user", "auth_basic", "authnz_fcgi", "alias", "env", "mime",
+		"authz_user", "auth_basic", "authnz_fcgi", "alias", "dir", "env", "mime",
 		"actions", "cgid", "proxy", "proxy_fcgi", "fcgid" };
 	const char *conf = test_path(text("apache-%u.conf", w->port)), *dir = test_dir();
 	const char *const argv[] = { "apache2", "-f", conf, "-D", "FOREGROUND", NULL };
