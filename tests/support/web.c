@@ -62,7 +62,7 @@ static const char *shipped(const struct web_spec *spec, const struct web *w)
 		{ "/run/php/php8.2-fpm.sock", after(spec->php, "unix:") },
 		{ "/etc/weir/weir.ini", spec->ini },
 		{ "/etc/weir/weir-cgi.ini", spec->ini },
-		{ "/usr/bin", spec->ini ? test_path("bin") : NULL },
+		{ "/usr/sbin", spec->ini ? test_path("bin") : NULL },
 		{ "/run/lighttpd/weir.sock", test_path(text("spawn-%u.sock", w->port)) },
 		{ "/run/lighttpd/weir-status.sock",
 			test_path(text("status-%u.sock", w->port)) },
