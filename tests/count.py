@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Counts tests in meson's testlog.json: a line "PASSED FAILED", then a few lines about
-each program that failed: its name, and what Criterion says of the assertions.
+each program that failed: its name, and what Criterion says of the assertions. What could
+not be run is told on standard error.
 
 Criterion closes a program's output with "Synthesis: Tested: 5 | Passing: 5 | ...";
 those are summed. A program without that line is one test, and one that failed in
@@ -13,6 +14,7 @@ import sys
 SYNTHESIS = re.compile(
     r"Synthesis: Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)")
 TELLING = re.compile(r"\[(----|FAIL)\]|Sanitizer|runtime error|^wrong|^FAILED|^not ok")
+SKIPPED = re.compile(r"^\S+::\S+ is not run: .*", re.MULTILINE)
 LINES = 20  # about one program
 
 passed = failed = 0
@@ -22,6 +24,8 @@ with open(sys.argv[1]) as log:
         test = json.loads(line)
         output = re.sub(r"\x1b\[[0-9;]*m", "",
                         test.get("stdout", "") + "\n" + test.get("stderr", ""))
+        for skipped in SKIPPED.findall(output):
+            print(skipped, file=sys.stderr)
         counts = SYNTHESIS.findall(output)
         good = sum(int(c[1]) for c in counts)
         bad = sum(int(c[2]) + int(c[3]) for c in counts)

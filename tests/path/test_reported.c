@@ -601,6 +601,8 @@ Test(programs, that_find_no_descriptors_are_refused_and_later_run, .timeout = 90
 	struct fcgi_answer a;
 	size_t files;
 
+	if (under_valgrind())
+		skip_test("valgrind keeps descriptors for itself");
 	w->process = process_start(&(struct process_spec){ .name = "weir", .argv = argv });
 	cr_assert(WAIT_UNTIL(10000, addr_answers(w->addr) && addr_answers(w->control)));
 	/* Once each worker: libuv takes a descriptor in reserve at a loop's first connection. */

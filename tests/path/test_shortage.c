@@ -158,6 +158,8 @@ Test(shortage, without_descriptors_requests_are_told_so_and_all_come_back, .time
 	size_t before;
 	int waiting;
 
+	if (under_valgrind())
+		skip_test("valgrind keeps descriptors for itself");
 	expect_all_kinds_served(s, "before");
 	cr_assert(WAIT_UNTIL(5000, weir_counter(s->weir, "connections_open") == 0));
 	before = process_files_at_rest(p);
@@ -380,6 +382,8 @@ Test(shortage, weir_takes_the_descriptors_it_may_have_and_programs_get_what_it_w
 	struct site *s;
 	unsigned long soft = 0, hard = 0;
 
+	if (under_valgrind())
+		skip_test("valgrind keeps descriptors for itself");
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	limit.rlim_cur = 123;
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);

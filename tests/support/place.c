@@ -110,6 +110,27 @@ const char *test_env(const char *name)
 	return value;
 }
 
+void skip_test(const char *fmt, ...)
+{
+	va_list ap;
+
+	/* A warning of Criterion's would make its runner exit with 1. */
+	fprintf(stderr, "%s::%s is not run: ", criterion_current_suite->name,
+		criterion_current_test->name);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	fflush(stderr);
+	cr_skip("see above");
+	abort();
+}
+
+bool under_valgrind(void)
+{
+	return getenv("WEIR_UNDER_VALGRIND");
+}
+
 void file_write(const char *path, const char *content)
 {
 	FILE *f = fopen(path, "we");
@@ -238,7 +259,7 @@ void need_open_files(unsigned n)
 		limit.rlim_max = n; /* root may */
 	limit.rlim_cur = n;
 	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-		cr_skip_test("needs %u open files: raise the hard limit (ulimit -Hn)", n);
+		skip_test("needs %u open files: raise the hard limit (ulimit -Hn)", n);
 }
 
 /* Asked by a leak checker, if there is one: Criterion does not free all it has, which

@@ -38,6 +38,11 @@ const char *text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* An environment variable that the build sets for path tests, such as WEIR. */
 const char *test_env(const char *name);
+/* Ends the test as one that cannot be run here, which contrib/test.sh tells. */
+void skip_test(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* Whether weir is started under valgrind (tests/valgrind.sh), which has memory and
+ * descriptors of its own. */
+bool under_valgrind(void);
 
 void file_write(const char *path, const char *content);
 void file_copy(const char *from, const char *to); /* and its mode */
