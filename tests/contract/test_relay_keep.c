@@ -66,6 +66,7 @@ static void serve(struct fake *f, int fd)
 /* Serves each connection in a thread of its own. */
 struct connection {
 	struct fake own;
+	struct manner manner; /* the test may be over before the thread */
 	int fd;
 };
 
@@ -88,7 +89,8 @@ static void serve_many(struct fake *f, int fd)
 	pthread_t thread;
 
 	cr_assert(c);
-	c->own.script = f->script;
+	c->manner = *(const struct manner *)f->script;
+	c->own.script = &c->manner;
 	c->fd = dup(fd);
 	cr_assert_eq(pthread_create(&thread, NULL, serve_in_thread, c), 0);
 	pthread_detach(thread);

@@ -102,7 +102,7 @@ Test(parked, requests_cost_little_and_delay_nobody, .timeout = 180)
 		PARKED, latency(result, "p50"), latency(result, "p99"),
 		latency(result, "max"), (during - before) / PARKED, served,
 		quick_ms[served * 99 / 100], quick_ms[served - 1]);
-#ifndef __SANITIZE_THREAD__ /* which remembers each access, in memory of its own */
+#ifndef __SANITIZE_THREAD__ /* it remembers each access, in memory of its own */
 	cr_assert(during - before < (uint64_t)PARKED * 40960, "%lu bytes each",
 		(during - before) / PARKED);
 #endif

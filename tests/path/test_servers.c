@@ -505,7 +505,7 @@ static unsigned browse_all(const char *url, unsigned requests)
 	return wrong;
 }
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SANITIZED
 #define LONG 2000
 #else
 #define LONG 10000
@@ -537,7 +537,7 @@ Test(servers, authorizer_and_responder_for_ever_keep_the_memory_flat, .timeout =
 	cr_assert_eq(browse_all(url, LONG / 5 * 4), 0);
 	/* Eight thousand requests that each kept a head would be 16 MB and more. The address
 	 * sanitizer keeps what was freed for a while; it knows of leaks by itself. */
-#ifndef __SANITIZE_ADDRESS__
+#ifndef SANITIZED
 	cr_assert_leq(process_resident_bytes(w->process), before + (1 << 20));
 #else
 	(void)before;

@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SANITIZED
 #define REQUESTS     2000
-#define GROWTH_BYTES (UINT64_C(512) << 20) /* freed memory is kept aside */
+#define GROWTH_BYTES (UINT64_C(512) << 20) /* of the sanitizer's, freed memory too */
 #else
 #define REQUESTS     10000
 #define GROWTH_BYTES (UINT64_C(3) << 20)

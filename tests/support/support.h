@@ -49,6 +49,11 @@ void file_copy(const char *from, const char *to); /* and its mode */
 /* A whole file, NUL-terminated, or NULL when it cannot be read. */
 const char *file_read(const char *path);
 
+/* Time and memory are a sanitizer's then, not weir's. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED
+#endif
+
 int64_t now_ms(void); /* monotonic */
 /* Looks at cond every few milliseconds until it holds: false when ms passed first. */
 #define WAIT_UNTIL(ms, cond)                                           \
