@@ -66,6 +66,8 @@ static inline struct place load_here(const struct load *l, unsigned line)
 
 /* checks.c: what the options and files have to say to each other. */
 void load_check(struct load *l);
+/* rules_together.c: the part of it that is about rules. */
+void load_check_rules(struct load *l);
 /* Where an option of weir.ini stood; line 0 when it was not given. */
 struct place load_place(const struct load *l, const char *section, const char *name);
 /* The backend of that name. Tells when there is none. */
