@@ -2,8 +2,11 @@
  * config/checks.c - what single options and files cannot see: mistakes between two
  * places, and notices about what works and may not be meant.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "config/kinds.h"
 #include "config/load.h"
@@ -202,17 +205,53 @@ static void check_reply(struct load *l)
 			"template = FILE beside it");
 }
 
+/* A body that finds no file is refused, and so would all large ones be until somebody
+ * looks. */
+static void check_spool_dir(struct load *l)
+{
+	const struct config *c = l->config;
+	const char *dir = c->server.spool_dir;
+	struct stat st;
+	int err = 0;
+
+	/* What was a mistake itself has no value; and where no body is larger than what
+	 * stays in memory there are no files. */
+	if (!dir || c->server.spool_memory >= c->server.body_limit)
+		return;
+	if (stat(dir, &st) < 0)
+		err = errno;
+	else if (!S_ISDIR(st.st_mode))
+		err = ENOTDIR;
+	else if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0)
+		err = errno;
+	if (err)
+		mistake_value(l->m, load_place(l, "server", "spool_dir"),
+			"server.spool_dir", view_str(dir),
+			"cannot hold large bodies (%s); write a directory that weir may "
+			"write and enter",
+			strerror(err));
+}
+
 static void note_everybody(struct load *l, const struct networks *nets, const char *section,
 	const char *name, const char *what)
 {
-	for (size_t i = 0; i < nets->n; i++) {
-		if (nets->list[i].bits == 0) {
-			mistake_notice(l->m, load_place(l, section, name),
-				"%s.%s: a network of /0 is everybody: %s", section, name,
-				what);
-			return;
-		}
-	}
+	static const char *const families[] = { NULL, "IPv4", "IPv6", "IPv4 and IPv6" };
+	unsigned all = kind_networks_are_all(nets, 4) +
+		2u * kind_networks_are_all(nets, 16);
+
+	if (all)
+		mistake_notice(l->m, load_place(l, section, name),
+			"%s.%s: these are all %s addresses: %s", section, name,
+			families[all], what);
+}
+
+static bool has_rules(const struct config *c)
+{
+	bool found = c->site.n > 0;
+
+	for (size_t i = 0; i < c->n_endpoints; i++)
+		found = found || c->endpoints[i].tiers.n > 0;
+	return found;
 }
 
 static void note_what_may_not_be_meant(struct load *l)
@@ -220,8 +259,9 @@ static void note_what_may_not_be_meant(struct load *l)
 	const struct config *c = l->config;
 
 	note_everybody(l, &c->client.trusted_proxies, "client", "trusted_proxies",
-		"any client can then choose its address");
-	note_everybody(l, &c->allow.networks, "allow", "networks", "nobody meets a limit");
+		"any client with one can choose its address");
+	note_everybody(l, &c->allow.networks, "allow", "networks",
+		"nobody with one meets a limit");
 	if (c->client.directory && *c->client.directory && !c->client.n_user)
 		mistake_notice(l->m, load_place(l, "client", "directory"),
 			"client.directory: nobody is looked up in it, since client.user is "
@@ -230,6 +270,10 @@ static void note_what_may_not_be_meant(struct load *l)
 	if (c->server.mode == MODE_OFF)
 		mistake_notice(l->m, load_place(l, "server", "mode"),
 			"server.mode: off: no rule is looked at, and nobody meets a limit");
+	if (c->server.mode == MODE_SHADOW && has_rules(c))
+		mistake_notice(l->m, load_place(l, "server", "mode"),
+			"server.mode: shadow: all rules count and report, and nobody is "
+			"refused");
 	if (c->server.socket_mode & 02)
 		mistake_notice(l->m, load_place(l, "server", "socket_mode"),
 			"server.socket_mode: \"%04o\" lets every local user send requests "
@@ -247,6 +291,7 @@ void load_check(struct load *l)
 {
 	settle_limits(l);
 	check_listen(l);
+	check_spool_dir(l);
 	check_loops(l);
 	check_client(l);
 	check_store(l);

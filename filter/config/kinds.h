@@ -34,6 +34,9 @@ bool kind_same_server(const struct redis_server *a, const struct redis_server *b
  * written as IPv6. False when it is none. */
 bool kind_read_ip(struct view text, struct network *net, bool *mapped);
 
+/* Whether the networks have every address between them that is addr_n bytes long. */
+bool kind_networks_are_all(const struct networks *nets, unsigned addr_n);
+
 /* kinds.c */
 extern const struct option_kind kind_number, kind_auto, kind_size, kind_ms, kind_bool,
 	kind_enum, kind_mode, kind_rate;

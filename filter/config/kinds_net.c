@@ -202,3 +202,44 @@ static void release_networks(void *field, size_t *n)
 }
 const struct option_kind kind_networks = { "NETWORK ...", read_networks, release_networks,
 	NULL };
+
+static const struct network *network_with(
+	const struct networks *nets, const unsigned char *addr, unsigned addr_n)
+{
+	for (size_t i = 0; i < nets->n; i++) {
+		const struct network *net = &nets->list[i];
+		unsigned bytes = net->bits / 8, rest = net->bits % 8;
+
+		if (net->addr_n == addr_n && memcmp(net->addr, addr, bytes) == 0 &&
+			(!rest || (net->addr[bytes] ^ addr[bytes]) >> (8 - rest) == 0))
+			return net;
+	}
+	return NULL;
+}
+
+/* The first address behind net; false when there is none. */
+static bool address_behind(const struct network *net, unsigned char *addr)
+{
+	unsigned carry = 1;
+
+	memcpy(addr, net->addr, net->addr_n);
+	for (unsigned i = (net->bits + 7) / 8; i-- && carry;) {
+		unsigned last = i == net->bits / 8 ? 8 - net->bits % 8 : 0;
+		unsigned sum = addr[i] + (carry << last);
+
+		addr[i] = (unsigned char)sum;
+		carry = sum >> 8;
+	}
+	return !carry;
+}
+
+bool kind_networks_are_all(const struct networks *nets, unsigned addr_n)
+{
+	unsigned char next[16] = { 0 }; /* all below it are in one of them */
+	const struct network *net;
+
+	while ((net = network_with(nets, next, addr_n)) != NULL)
+		if (!address_behind(net, next))
+			return true;
+	return false;
+}

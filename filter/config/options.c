@@ -115,7 +115,8 @@ const struct option options[] = {
 	  "Part of a request body kept in memory; what is larger goes to a file." },
 	{ "server", "spool_dir", CONFIG(server.spool_dir), KIND(path, 0, 0), "/var/tmp",
 	  RELOAD,
-	  "Directory of those files, which have no name there. Not a memory file system." },
+	  "Directory of those files, which have no name there. weir must be able to write to "
+	  "it. Not a memory file system." },
 	{ "server", "spool_limit", CONFIG(server.spool_limit), KIND(size, 0, 1024 * 1024 * GIB),
 	  "4G", RELOAD,
 	  "Most bytes in those files at once, over all requests; a request whose body does not "

@@ -218,6 +218,39 @@ static void note_unmet(struct load *l, const struct tier *t)
 	}
 }
 
+/* So many wrong letters are a slip. */
+#define NEAR_ENOUGH 2
+
+/* Plans are in the directory. A rule for one that nobody can have limits nobody. */
+static void check_plan(struct load *l, const struct rule *r)
+{
+	static const char *const without[] = { "anonymous", "default" };
+	const struct config *c = l->config;
+	struct place at = { r->file, r->line };
+	const char *meant = NULL;
+
+	/* What was a mistake itself has no value. */
+	if (!r->plan || !c->client.directory || *c->client.directory)
+		return;
+	for (size_t i = 0; i < COUNT_OF(without); i++) {
+		size_t d = unit_distance(view_str(r->plan), view_str(without[i]));
+
+		if (strcmp(r->plan, without[i]) == 0)
+			return;
+		if (d <= NEAR_ENOUGH)
+			meant = without[i];
+	}
+	if (meant)
+		mistake_value(l->m, at, "@RateLimit plan", view_str(r->plan),
+			"is a plan that nobody has without a directory; did you mean %s?",
+			meant);
+	else
+		mistake_value(l->m, at, "@RateLimit plan", view_str(r->plan),
+			"is a plan that nobody has without a directory; write anonymous "
+			"or default, or directory = sqlite:/var/lib/weir/weir.db under "
+			"[client]");
+}
+
 /* What a rule has to say to the options of weir.ini, which it may stand before. */
 static void finish_rules(struct load *l, const struct tiers *tiers)
 {
@@ -229,6 +262,7 @@ static void finish_rules(struct load *l, const struct tiers *tiers)
 		for (size_t j = 0; j < tiers->list[i].n_rules; j++) {
 			struct rule *r = &tiers->list[i].rules[j];
 
+			check_plan(l, r);
 			if (!r->has_on_error)
 				r->on_error = l->config->fallback.policy;
 			if (r->counting != COUNT_LIMITED)

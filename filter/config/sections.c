@@ -61,7 +61,7 @@ static void check_backend(struct load *l)
 		return;
 	}
 	b->kind = cgi ? BACKEND_CGI : BACKEND_FASTCGI;
-	/* The only thing asked of the machine, and no mistake: it may be mounted later. */
+	/* No mistake: it may be mounted later. */
 	if (b->root && (stat(b->root, &st) < 0 || !S_ISDIR(st.st_mode)))
 		mistake_notice(l->m, load_here(l, option_line(l, "cgi")),
 			"backend.cgi: \"%s\" is not a directory now", b->root);

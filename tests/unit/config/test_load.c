@@ -355,6 +355,7 @@ Test(load, what_works_and_may_not_be_meant_is_noticed)
 		{ "for-nobody.ini", "for-nobody.expected" },
 		{ "plans-unmet.ini", "plans-unmet.expected" },
 		{ "plans-also-met.ini", "plans-also-met.expected" },
+		{ "gate-open.ini", "gate-open.expected" },
 		{ "no-newline.ini", "no-newline.expected" } };
 
 	enter(CONFIG_DATA "/good");

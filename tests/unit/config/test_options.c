@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "config/ini.h"
+#include "config/kinds.h"
 #include "config/options.h"
 
 struct places {
@@ -217,6 +218,64 @@ Test(options, networks_are_kept_by_their_bits)
 	cr_assert(read(&p, "allow", "networks", " 10.0.0.0/8,192.0.2.0/24 ,\t::/0 "));
 	cr_expect_eq(nets->n, COUNT_OF(rows) + 3);
 	places_release(&p);
+}
+
+Test(options, networks_are_everybody_when_they_have_every_address_between_them)
+{
+	static const struct {
+		const char *text;
+		bool v4, v6;
+	} rows[] = {
+		{ "", false, false },
+		{ "0.0.0.0/0", true, false },
+		{ "::/0", false, true },
+		{ "::/0 0.0.0.0/0", true, true },
+		{ "0.0.0.0/1 128.0.0.0/1", true, false },
+		{ "128.0.0.0/1 10.0.0.0/8 0.0.0.0/1", true, false },
+		{ "0.0.0.0/1 128.0.0.0/2 192.0.0.0/2", true, false },
+		{ "0.0.0.0/1 128.0.0.0/2 192.0.0.0/3", false, false },
+		{ "0.0.0.0/1 129.0.0.0/8", false, false },
+		{ "128.0.0.0/1 ::/1", false, false },
+		{ "0.0.0.0/1 8000::/1", false, false },
+		{ "::/1 8000::/1", false, true },
+		{ "8000::/1 4000::/2 ::/2 2001:db8::/32", false, true },
+		/* IPv4, written as IPv6. */
+		{ "::ffff:0:0/97 ::ffff:128.0.0.0/97", true, false },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct places p;
+		const struct networks *nets = &p.config.allow.networks;
+
+		places_init(&p);
+		cr_assert(read(&p, "allow", "networks", rows[i].text));
+		cr_expect_eq(
+			kind_networks_are_all(nets, 4), rows[i].v4, "%s", rows[i].text);
+		cr_expect_eq(
+			kind_networks_are_all(nets, 16), rows[i].v6, "%s", rows[i].text);
+		places_release(&p);
+	}
+}
+
+/* All but one address, in as many networks as that takes. */
+Test(options, networks_that_leave_one_address_out_are_not_everybody)
+{
+	struct network list[128];
+	struct networks nets = { list, COUNT_OF(list) };
+
+	for (unsigned i = 0; i < 128; i++) {
+		list[i] = (struct network){ .addr_n = 16, .bits = (uint8_t)(i + 1) };
+		for (unsigned bit = 0; bit < i; bit++)
+			list[i].addr[bit / 8] |= (unsigned char)(0x80 >> bit % 8);
+	}
+	cr_expect_not(kind_networks_are_all(&nets, 16));
+	list[0].addr[0] = 0x80;
+	cr_expect_not(kind_networks_are_all(&nets, 16));
+	list[0] = (struct network){ .addr_n = 16, .bits = 1 };
+	/* The highest of all addresses, which was left out. */
+	list[127].bits = 127;
+	list[127].addr[15] = 0xfe;
+	cr_expect(kind_networks_are_all(&nets, 16));
 }
 
 Test(options, rates_are_a_count_and_a_window)
