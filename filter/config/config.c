@@ -26,12 +26,15 @@ static void config_free(struct config *c)
 	}
 	for (size_t i = 0; i < c->n_files; i++)
 		free(c->files[i]);
+	for (size_t i = 0; i < c->n_endpoint_patterns; i++)
+		free(c->endpoint_patterns[i].text);
 	tiers_release(&c->site);
 	pattern_index_free(c->patterns);
 	options_release(IN_CONFIG, c);
 	free(c->reply.template_text);
 	free(c->store.password);
 	free(c->endpoints);
+	free(c->endpoint_patterns);
 	free(c->backends);
 	free(c->files);
 	free(c->looks);

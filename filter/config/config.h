@@ -137,6 +137,12 @@ struct redis_server {
 	unsigned db;
 };
 
+/* One server.endpoints. */
+struct endpoint_pattern {
+	char *text;   /* as written */
+	size_t files; /* that it found */
+};
+
 struct config {
 	atomic_uint refs;
 	char *file;      /* the path it was read from */
@@ -231,6 +237,8 @@ struct config {
 	size_t n_backends;
 	struct endpoint *endpoints;
 	size_t n_endpoints;
+	struct endpoint_pattern *endpoint_patterns;
+	size_t n_endpoint_patterns;
 	struct pattern_index *patterns; /* over endpoints, for limit/match */
 	char **files;          /* all that were read, weir.ini first; owns their names */
 	enum file_look *looks; /* of each of them */

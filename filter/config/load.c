@@ -30,35 +30,6 @@ static bool set_defaults(struct load *l)
 	return true;
 }
 
-/* glob() has no place for a pointer of ours. */
-static _Thread_local int glob_errno;
-static int on_glob_error(const char *path, int err)
-{
-	(void)path;
-	/* A directory that is not there has no files in it. */
-	if (err == ENOENT || err == ENOTDIR)
-		return 0;
-	glob_errno = err;
-	return 1;
-}
-
-/* The pattern as glob() is to see it: relative to the directory of weir.ini, in which
- * no byte is special. */
-static bool full_pattern(const char *main_file, const char *pattern, struct buf *out)
-{
-	const char *slash = strrchr(main_file, '/');
-
-	if (pattern[0] != '/') {
-		for (const char *p = main_file; slash && p <= slash; p++) {
-			if (strchr("*?[\\", *p))
-				buf_add_byte(out, '\\');
-			buf_add_byte(out, *p);
-		}
-	}
-	buf_add_str(out, pattern);
-	return buf_str(out) != NULL;
-}
-
 int load_slurp(struct load *l, const char *name, struct stat *st, struct buf *text)
 {
 	const char *main_file = l->config->file, *slash = strrchr(main_file, '/');
@@ -130,37 +101,67 @@ static void load_found(struct load *l, struct place at, const char *pattern, glo
 	}
 }
 
+/* Remembers what the pattern found: a reload must not lose all of it in silence. */
+static bool keep_pattern(struct load *l, const char *pattern, size_t files)
+{
+	struct config *c = l->config;
+	struct endpoint_pattern *list = realloc(
+		c->endpoint_patterns, (c->n_endpoint_patterns + 1) * sizeof(*list));
+
+	if (!list)
+		return false;
+	c->endpoint_patterns = list;
+	list[c->n_endpoint_patterns].text = strdup(pattern);
+	if (!list[c->n_endpoint_patterns].text)
+		return false;
+	list[c->n_endpoint_patterns++].files = files;
+	return true;
+}
+
+static void cannot_be_searched(struct load *l, struct place at, const char *pattern,
+	const struct buf *where, int err)
+{
+	struct buf quoted = { 0 };
+
+	mistake_quote(&quoted, buf_view(where));
+	if (buf_str(&quoted))
+		mistake_value(l->m, at, "server.endpoints", view_str(pattern),
+			"cannot be searched: %s (%s); let weir read and enter the "
+			"directories, or write a pattern that leaves it out",
+			quoted.p, strerror(err));
+	else
+		l->m->no_memory = true;
+	buf_release(&quoted);
+}
+
+static void found_nothing(struct load *l, struct place at, const char *pattern)
+{
+	/* A directory may be empty; a file that is named has to be there. */
+	if (!strpbrk(pattern, "*?["))
+		mistake_value(l->m, at, "server.endpoints", view_str(pattern),
+			"does not exist; write the name of a file, relative to this one");
+	else if (at.line)
+		mistake_notice(l->m, at,
+			"server.endpoints: \"%s\" is the name of no file now", pattern);
+}
+
 static void load_endpoints(struct load *l, const char *pattern)
 {
 	struct place at = load_place(l, "server", "endpoints");
-	struct buf full = { 0 };
-	glob_t found = { 0 };
-	int rc = GLOB_NOSPACE;
+	struct buf where = { 0 };
+	glob_t found;
+	int err = load_search(l->config->file, pattern, &found, &where);
 
-	if (full_pattern(l->config->file, pattern, &full))
-		rc = glob(full.p, GLOB_NOSORT, on_glob_error, &found);
-	switch (rc) {
-	case 0: load_found(l, at, pattern, &found); break;
-	case GLOB_NOMATCH:
-		/* A directory may be empty; a file that is named has to be there. */
-		if (!strpbrk(pattern, "*?["))
-			mistake_value(l->m, at, "server.endpoints", view_str(pattern),
-				"does not exist; write the name of a file, relative to "
-				"this one");
-		else if (at.line)
-			mistake_notice(l->m, at,
-				"server.endpoints: \"%s\" is the name of no file now",
-				pattern);
-		break;
-	case GLOB_ABORTED:
-		mistake_value(l->m, at, "server.endpoints", view_str(pattern),
-			"cannot be searched (%s); let weir read the directory",
-			strerror(glob_errno));
-		break;
-	default: l->m->no_memory = true;
-	}
+	if (err == ENOMEM || where.failed || !keep_pattern(l, pattern, found.gl_pathc))
+		l->m->no_memory = true;
+	else if (err)
+		cannot_be_searched(l, at, pattern, &where, err);
+	else if (found.gl_pathc)
+		load_found(l, at, pattern, &found);
+	else
+		found_nothing(l, at, pattern);
 	globfree(&found);
-	buf_release(&full);
+	buf_release(&where);
 }
 
 static void load_all(struct load *l)

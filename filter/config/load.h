@@ -4,6 +4,7 @@
 #ifndef WEIR_CONFIG_LOAD_H
 #define WEIR_CONFIG_LOAD_H
 
+#include <glob.h>
 #include <sys/stat.h>
 
 #include "config/config.h"
@@ -51,6 +52,12 @@ void load_finish_site(struct load *l);
  * or an errno: EISDIR for what is no regular file (a pipe would block), ENOMEM, which is
  * noted already. */
 int load_slurp(struct load *l, const char *name, struct stat *st, struct buf *text);
+
+/* search.c: the files that a pattern beside main_file finds, in no order; globfree()
+ * them in any case. 0 or an errno, which is also that of a directory somewhere in the
+ * pattern that cannot be read or entered: where is the path it was met at. */
+int load_search(
+	const char *main_file, const char *pattern, glob_t *found, struct buf *where);
 
 /* reply_template.c: reads the file that reply.template names. */
 void load_reply_template(struct load *l);

@@ -1,0 +1,113 @@
+/*
+ * test_search.c - what is asked of the machine when a configuration is read: directories
+ * that can be looked into, and one for bodies.
+ */
+#include "folder.h"
+
+TestSuite(search, .init = enter_folder, .fini = leave_folder);
+
+#define MANY "sites/*/weir.ini"
+
+static void put_endpoints(const char *pattern)
+{
+	struct buf text = { 0 };
+
+	buf_addf(&text, "[server]\nendpoints = %s\n", pattern);
+	put(MAIN, buf_str(&text));
+	buf_release(&text);
+}
+
+/* Endpoints b and c, each in a directory of its own. */
+static struct config *load_sites(void)
+{
+	mkdir("sites", 0755);
+	mkdir("sites/b", 0755);
+	mkdir("sites/c", 0755);
+	put_endpoints(MANY);
+	put("sites/b/weir.ini", "[endpoint b]\nmatch = GET /b\n@RateLimit = type=ip\n");
+	put("sites/c/weir.ini", "[endpoint c]\nmatch = GET /c\n@RateLimit = type=ip\n");
+	return load();
+}
+
+/* What a directory hides may be limits, wherever in the pattern it is. */
+Test(search, a_directory_that_cannot_be_looked_into_is_told)
+{
+	static const struct {
+		const char *pattern, *dir, *where;
+		mode_t mode;
+	} rows[] = {
+		{ "sites/*.ini", "sites", "sites", 0 },
+		{ "sites/*/*.ini", "sites/b", "sites/b", 0 },
+		{ MANY, "sites/b", "sites/b/weir.ini", 0 },
+		{ MANY, "sites/b", "sites/b/weir.ini", 0644 },
+		{ "*/b/weir.ini", "sites", "sites/b", 0 },
+		{ "*/*/weir.ini", "sites", "sites", 0 },
+		{ "sites/b/weir.ini", "sites/b", "sites/b/weir.ini", 0 },
+	};
+
+	config_unref(load_sites());
+	cr_assert_eq(chmod(".", 0755), 0);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct buf told = { 0 }, wanted = { 0 };
+		struct config *c = NULL;
+
+		put_endpoints(rows[i].pattern);
+		cr_assert_eq(chmod(rows[i].dir, rows[i].mode), 0);
+		/* Nothing is hidden from root. */
+		if (geteuid() == 0)
+			cr_assert_eq(seteuid(65534), 0);
+		cr_expect_not(config_load(MAIN, &c, &told), "%s", rows[i].pattern);
+		cr_assert_eq(seteuid(getuid()), 0);
+		cr_assert_eq(chmod(rows[i].dir, 0755), 0);
+		buf_addf(&wanted,
+			"weir.ini:2: server.endpoints: \"%s\" cannot be searched: \"%s\" "
+			"(Permission denied); let weir read and enter the directories, or "
+			"write a pattern that leaves it out\n",
+			rows[i].pattern, rows[i].where);
+		cr_expect_str_eq(buf_str(&told), buf_str(&wanted));
+		buf_release(&told);
+		buf_release(&wanted);
+	}
+}
+
+Test(search, what_is_not_there_is_not_told)
+{
+	struct config *c;
+
+	config_unref(load_sites());
+	cr_assert_eq(mkdir("sites/empty", 0755), 0);
+	cr_assert_eq(symlink("/nonexistent", "sites/dangling"), 0);
+	put("sites/file", "");
+	c = load();
+	cr_expect_eq(c->n_endpoints, 2);
+	config_unref(c);
+}
+
+/* ---- Where bodies go ---- */
+
+Test(search, a_spool_directory_that_cannot_be_written_is_a_mistake)
+{
+	static const mode_t modes[] = { 0555, 0666 };
+
+	cr_assert_eq(chmod(".", 0755), 0);
+	cr_assert_eq(mkdir("bodies", 0777), 0);
+	for (size_t i = 0; i < COUNT_OF(modes); i++) {
+		struct buf text = { 0 }, told = { 0 };
+		struct config *c = NULL;
+
+		buf_addf(&text, "[server]\nspool_dir = %s/bodies\n", folder);
+		put(MAIN, buf_str(&text));
+		cr_assert_eq(chmod("bodies", 0777), 0);
+		config_unref(load());
+		cr_assert_eq(chmod("bodies", modes[i]), 0);
+		if (geteuid() == 0)
+			cr_assert_eq(seteuid(65534), 0);
+		cr_expect_not(config_load(MAIN, &c, &told));
+		cr_assert_eq(seteuid(getuid()), 0);
+		cr_expect(strstr(buf_str(&told),
+				  "bodies\" cannot hold large bodies (Permission denied)"),
+			"%s", told.p);
+		buf_release(&text);
+		buf_release(&told);
+	}
+}
