@@ -206,7 +206,7 @@ static void put_in_force(struct config *c)
 	store_forget_denied(process.shared);
 	log_notice("configuration reloaded", LOG_STR("config", c->file));
 	if (process.reload_gone.n)
-		log_warn("these limits are no longer there",
+		log_warn("these limits are no longer enforced",
 			LOG_VIEW("limits", buf_view(&process.reload_gone)));
 	if (process.reload_restart.n)
 		log_warn("these options have changed and need a restart",

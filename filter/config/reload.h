@@ -15,14 +15,21 @@
  *
  *	a file is blank that had something in it;
  *	a file ends in the middle of a line, which it did not before;
- *	there were endpoints, or limits, and not one is left.
+ *	there were endpoints, or limits, and not one is left;
+ *	[site], an endpoint that stays, or a file that stays had limits and has none;
+ *	a pattern of server.endpoints found files and finds none, or has given way to one
+ *	that finds none.
  *
- * What an operator means all the same, a restart does. */
+ * Limits are those that were enforced. That they are not wanted any more can be said in
+ * their place: a rule with count=unlimited, mode=off or mode=shadow is a rule. What else
+ * an operator means all the same, a restart does. */
 bool config_may_replace(
 	const struct config *now, const struct config *fresh, struct buf *why);
 
-/* Appends the limits of now that fresh does not have, by endpoint and tier: "login
- * user/sw60s, login ip/sw60s, site/global/sw1s". Long lists end in "and 12 more". */
+/* Appends the limits that now enforces and fresh does not, by endpoint and tier, with
+ * what was written in their place, and the plans if they are not all of the tier: "login
+ * user/sw60s, login ip/sw60s (mode=off), site/user/sw1s (plan paid: count=unlimited)".
+ * Long lists end in " and 12 more". reload_limits.c. */
 void config_limits_gone(
 	const struct config *now, const struct config *fresh, struct buf *out);
 

@@ -1,75 +1,19 @@
 /*
  * test_reload.c - what of a new configuration a running process takes, and what it says.
  */
-#include <criterion/criterion.h>
-#include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "folder.h"
 
-#include "config/options.h"
 #include "config/reload.h"
-
-/* ---- A folder with a configuration in it ---- */
-
-static char folder[] = "/tmp/weir-reload-XXXXXX";
-
-static void enter_folder(void)
-{
-	cr_assert_not_null(mkdtemp(folder));
-	cr_assert_eq(chdir(folder), 0);
-	cr_assert_eq(mkdir("endpoints.d", 0755), 0);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-static void leave_folder(void)
-{
-	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
 
 TestSuite(reload, .init = enter_folder, .fini = leave_folder);
 
-/* A NULL text removes the file. */
-static void put(const char *file, const char *text)
-{
-	FILE *f;
-
-	if (!text) {
-		unlink(file);
-		return;
-	}
-	f = fopen(file, "w");
-	cr_assert_not_null(f);
-	fputs(text, f);
-	cr_assert_eq(fclose(f), 0);
-}
-
-#define MAIN "weir.ini"
-#define A    "endpoints.d/a.ini"
-#define B    "endpoints.d/b.ini"
+#define A "endpoints.d/a.ini"
+#define B "endpoints.d/b.ini"
 
 static const char main_text[] = "[site]\n@RateLimit = type=ip count=9 window=1s\n";
 static const char a_text[] = "[endpoint a]\nmatch = GET /a\n@RateLimit = type=ip count=1\n"
 			     "@RateLimit = type=user count=2\n";
 static const char b_text[] = "[endpoint b]\nmatch = GET /b\n@RateLimit = type=ip count=3\n";
-
-static struct config *load(void)
-{
-	struct buf told = { 0 };
-	struct config *c = NULL;
-
-	cr_assert(config_load(MAIN, &c, &told), "%s", buf_str(&told));
-	buf_release(&told);
-	return c;
-}
 
 static struct config *load_whole(void)
 {
@@ -80,6 +24,10 @@ static struct config *load_whole(void)
 }
 
 /* ---- Accidents ---- */
+
+#define TO_DO                                                                         \
+	"; put back what is missing, or write @RateLimit = count=unlimited there to " \
+	"say that it is meant, or restart weir\n"
 
 Test(reload, what_looks_like_an_accident_is_not_taken)
 {
@@ -112,8 +60,34 @@ Test(reload, what_looks_like_an_accident_is_not_taken)
 			"meant\n" },
 		{ "no rule left", "[log]\nlevel = notice\n",
 			"[endpoint a]\nmatch = GET /a\n", NULL,
-			"weir.ini: no @RateLimit is left, and there were 4; put them back, "
-			"or restart weir if that is meant\n" },
+			"weir.ini: [site] has no @RateLimit any more, and had "
+			"site/ip/sw1s" TO_DO
+			"endpoints.d/a.ini:1: [endpoint a] has no @RateLimit any more, and "
+			"had ip/sw60s, user/sw60s" TO_DO },
+		{ "no rule and no file that had one", "# none\n",
+			"[endpoint c]\nmatch = "
+			"GET /c\n",
+			NULL,
+			"weir.ini: [site] has no @RateLimit any more, and had "
+			"site/ip/sw1s" TO_DO
+			"endpoints.d/a.ini:1: [endpoint c] has no @RateLimit any more, and "
+			"had ip/sw60s, user/sw60s" TO_DO },
+		{ "a main file cut before [site]", "[log]\nlevel = notice\n", a_text,
+			b_text,
+			"weir.ini: [site] has no @RateLimit any more, and had "
+			"site/ip/sw1s" TO_DO },
+		{ "one cut behind [site]", "[log]\nlevel = notice\n[site]\n", a_text,
+			b_text,
+			"weir.ini: [site] has no @RateLimit any more, and had "
+			"site/ip/sw1s" TO_DO },
+		{ "an endpoint's file cut before its first rule", main_text,
+			"; Expensive.\n[endpoint a]\nmatch = GET /a\n", b_text,
+			"endpoints.d/a.ini:2: [endpoint a] has no @RateLimit any more, and "
+			"had ip/sw60s, user/sw60s" TO_DO },
+		{ "one cut behind the comment it begins with", main_text, "; Expensive.\n",
+			b_text,
+			"endpoints.d/a.ini: [endpoint a] is not in it any more, and had "
+			"limits; write it whole, or take the file away\n" },
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -133,8 +107,8 @@ Test(reload, what_looks_like_an_accident_is_not_taken)
 	}
 }
 
-/* A file that ends where a line does cannot be told from one that is whole; but what it
- * no longer limits is named. */
+/* A file that ends behind a rule cannot be told from one that is whole; but what it no
+ * longer limits is named. */
 Test(reload, wherever_a_file_is_cut_no_limit_is_lost_in_silence)
 {
 	struct config *now = load_whole();
@@ -158,8 +132,8 @@ Test(reload, wherever_a_file_is_cut_no_limit_is_lost_in_silence)
 		buf_release(&told);
 		buf_release(&gone);
 	}
-	/* Behind the line with match, and behind the first rule. */
-	cr_expect_eq(taken, 2);
+	/* Behind the first rule. */
+	cr_expect_eq(taken, 1);
 	config_unref(now);
 }
 
@@ -175,13 +149,50 @@ Test(reload, what_an_operator_does_is_taken)
 			a_text, b_text, "" },
 		{ "an endpoint's file taken away", main_text, NULL, b_text,
 			"a ip/sw60s, a user/sw60s" },
-		{ "all in it made a comment", main_text, "# not for now\n", b_text,
-			"a ip/sw60s, a user/sw60s" },
+		{ "an endpoint moved to another file", main_text, "# see b.ini\n", a_text,
+			"b ip/sw60s" },
 		{ "a rule taken away", main_text,
 			"[endpoint a]\nmatch = GET /a\n@RateLimit = type=ip\n", b_text,
 			"a user/sw60s" },
-		{ "the rules of the site taken away", "# none\n", a_text, b_text,
+		{ "an endpoint and its file taken away, and the site's rules exchanged",
+			"[site]\n@RateLimit = type=ip count=9 window=1h\n", NULL, b_text,
+			"site/ip/sw1s, a ip/sw60s, a user/sw60s" },
+		{ "the rules of the site said to be none",
+			"[site]\n@RateLimit = count=unlimited\n", a_text, b_text,
 			"site/ip/sw1s" },
+		{ "a limit lifted",
+			"[site]\n@RateLimit = type=ip count=unlimited window=1s\n", a_text,
+			b_text, "site/ip/sw1s (count=unlimited)" },
+		{ "one switched off",
+			"[site]\n@RateLimit = type=ip count=9 window=1s mode=off\n", a_text,
+			b_text, "site/ip/sw1s (mode=off)" },
+		{ "one only watched",
+			"[site]\n@RateLimit = type=ip count=9 window=1s mode=shadow\n",
+			a_text, b_text, "site/ip/sw1s (mode=shadow)" },
+		{ "one that refuses everybody",
+			"[site]\n@RateLimit = type=ip count=0 window=1s\n", a_text, b_text,
+			"" },
+		{ "all only watched",
+			"[server]\nmode = shadow\n[site]\n@RateLimit = type=ip count=9 "
+			"window=1s\n",
+			a_text, b_text,
+			"site/ip/sw1s (server.mode=shadow), a ip/sw60s "
+			"(server.mode=shadow), a user/sw60s (server.mode=shadow), b "
+			"ip/sw60s (server.mode=shadow)" },
+		{ "all switched off",
+			"[server]\nmode = off\n[site]\n@RateLimit = type=ip count=9 "
+			"window=1s\n",
+			a_text, NULL,
+			"site/ip/sw1s (server.mode=off), a ip/sw60s (server.mode=off), a "
+			"user/sw60s (server.mode=off), b ip/sw60s" },
+		{ "everybody allowed",
+			"[allow]\nnetworks = 0.0.0.0/1 128.0.0.0/1\n[site]\n@RateLimit = "
+			"type=ip count=9 window=1s\n",
+			a_text, b_text, "all of IPv4 clients (allow.networks)" },
+		{ "a network allowed",
+			"[allow]\nnetworks = 10.0.0.0/8\n[site]\n@RateLimit = type=ip "
+			"count=9 window=1s\n",
+			a_text, b_text, "" },
 		{ "one with another window in its place",
 			"[site]\n@RateLimit = type=ip count=9 window=1m\n", a_text, b_text,
 			"site/ip/sw1s" },
@@ -206,6 +217,161 @@ Test(reload, what_an_operator_does_is_taken)
 		buf_release(&gone);
 	}
 }
+
+/* ---- Plans ---- */
+
+/* What of endpoint a is named when its rules are changed. */
+static void expect_gone(
+	const char *main_ini, const char *before, const char *after, const char *wanted)
+{
+	static const char head[] = "[endpoint a]\nmatch = GET /a\n";
+	struct buf text = { 0 }, why = { 0 }, gone = { 0 };
+	struct config *now, *fresh;
+
+	put(MAIN, main_ini);
+	buf_addf(&text, "%s%s", head, before);
+	put(A, buf_str(&text));
+	now = load();
+	buf_reset(&text);
+	buf_addf(&text, "%s%s", head, after);
+	put(A, buf_str(&text));
+	fresh = load();
+	cr_expect(config_may_replace(now, fresh, &why), "%s: %s", after, buf_str(&why));
+	config_limits_gone(now, fresh, &gone);
+	cr_expect(view_eq(buf_view(&gone), view_str(wanted)), "%s: %.*s", after,
+		VIEW_ARG(buf_view(&gone)));
+	config_unref(fresh);
+	config_unref(now);
+	buf_release(&text);
+	buf_release(&why);
+	buf_release(&gone);
+}
+
+#define R "@RateLimit = type=ip "
+
+Test(reload, a_limit_that_is_gone_for_some_plans_is_named_with_them)
+{
+	static const char nobody[] = "# no users\n";
+	static const char users[] = "[client]\nuser = remote_user\n";
+	static const char directory[] =
+		"[client]\nuser = remote_user\ndirectory = sqlite:/x.db\n";
+	static const struct {
+		const char *main_ini, *before, *after, *gone;
+	} rows[] = {
+		{ nobody, R "\n", R "plan=anonymous\n", "" },
+		{ nobody, R "\n", R "plan=default\n", "a ip/sw60s" },
+		{ nobody, R "\n", R "\n" R "plan=default mode=off\n", "" },
+		{ nobody, R "plan=default\n", R "window=1h\n", "" },
+		{ users, R "\n", R "plan=anonymous\n" R "plan=default\n", "" },
+		{ users, R "\n", R "plan=anonymous\n", "a ip/sw60s (plan default)" },
+		{ users, R "\n", R "\n" R "plan=default count=unlimited\n",
+			"a ip/sw60s (plan default: count=unlimited)" },
+		{ directory, R "\n", R "plan=paid\n",
+			"a ip/sw60s (plans anonymous, default, any other)" },
+		{ directory, R "\n" R "plan=paid\n", R "\n" R "plan=paid mode=shadow\n",
+			"a ip/sw60s (plan paid: mode=shadow)" },
+		{ directory, R "\n" R "plan=paid\n", R "\n", "" },
+		{ directory, R "plan=paid\n", R "plan=payd\n", "a ip/sw60s" },
+		{ directory, R "plan=paid\n", R "\n", "" },
+		{ directory, R "\n", R "\n" R "plan=paid mode=off\n",
+			"a ip/sw60s (plan paid: mode=off)" },
+		{ directory, R "plan=paid mode=off\n", R "plan=paid mode=shadow\n", "" },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		expect_gone(rows[i].main_ini, rows[i].before, rows[i].after, rows[i].gone);
+}
+
+/* ---- Patterns ---- */
+
+#define MANY "sites/*/weir.ini"
+
+static void put_patterns(const char *first, const char *second)
+{
+	struct buf text = { 0 };
+
+	buf_addf(&text, "[server]\nendpoints = %s\n", first);
+	if (second)
+		buf_addf(&text, "endpoints = %s\n", second);
+	put(MAIN, buf_str(&text));
+	buf_release(&text);
+}
+
+/* Endpoint a in the folder of endpoints, b and c in one each of their own. */
+static struct config *load_sites(void)
+{
+	mkdir("sites", 0755);
+	mkdir("sites/b", 0755);
+	mkdir("sites/c", 0755);
+	put_patterns("endpoints.d/*.ini", MANY);
+	put(A, a_text);
+	put("sites/b/weir.ini", b_text);
+	put("sites/c/weir.ini", "[endpoint c]\nmatch = GET /c\n@RateLimit = type=ip\n");
+	return load();
+}
+
+Test(reload, a_pattern_that_finds_nothing_any_more_is_not_taken)
+{
+	static const struct {
+		const char *what, *first, *second;
+		bool unmounted;
+		const char *why; /* NULL: it is taken */
+	} rows[] = {
+		{ "nothing", "endpoints.d/*.ini", MANY, false, NULL },
+		{ "the files are gone", "endpoints.d/*.ini", MANY, true,
+			"weir.ini: server.endpoints: \"" MANY
+			"\" is the name of no file, and was of 2; put them back, or take "
+			"the pattern out, or restart weir if that is meant\n" },
+		{ "a misspelt one", "endpoints.d/*.ini", "sitse/*/weir.ini", false,
+			"weir.ini: server.endpoints: \"sitse/*/weir.ini\" is the name of "
+			"no file, and \"" MANY
+			"\", which is not there any more, was of 2; write it as it was, "
+			"or take this one out, or restart weir if that is meant\n" },
+		{ "it is taken out", "endpoints.d/*.ini", NULL, false, NULL },
+		{ "it is taken out, and nothing is there", "endpoints.d/*.ini", NULL, true,
+			NULL },
+		{ "another way to write it", "endpoints.d/*.ini", "sites/?/weir.ini", false,
+			NULL },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct config *now = load_sites(), *fresh;
+		struct buf why = { 0 };
+		bool taken;
+
+		put_patterns(rows[i].first, rows[i].second);
+		if (rows[i].unmounted)
+			cr_assert_eq(rename("sites", "aside"), 0);
+		fresh = load();
+		taken = config_may_replace(now, fresh, &why);
+		cr_expect_eq(taken, rows[i].why == NULL, "%s", rows[i].what);
+		if (rows[i].why)
+			cr_expect_str_eq(buf_str(&why), rows[i].why, "%s:\n%s",
+				rows[i].what, buf_str(&why));
+		if (rows[i].unmounted)
+			cr_assert_eq(rename("aside", "sites"), 0);
+		config_unref(fresh);
+		config_unref(now);
+		buf_release(&why);
+	}
+}
+
+Test(reload, one_that_found_nothing_before_may_find_nothing)
+{
+	struct buf why = { 0 };
+	struct config *now, *fresh;
+
+	put_patterns("endpoints.d/*.ini", "later/*.ini");
+	put(A, a_text);
+	now = load();
+	fresh = load();
+	cr_expect(config_may_replace(now, fresh, &why), "%s", buf_str(&why));
+	config_unref(fresh);
+	config_unref(now);
+	buf_release(&why);
+}
+
+/* ---- Odd ones ---- */
 
 Test(reload, who_never_ends_the_last_line_is_not_asked_to)
 {
@@ -269,79 +435,4 @@ Test(reload, many_limits_that_are_gone_fill_no_log)
 	config_unref(now);
 	buf_release(&text);
 	buf_release(&gone);
-}
-
-/* ---- What needs a restart ---- */
-
-Test(reload, every_option_that_needs_a_restart_is_named)
-{
-	static const struct {
-		const char *name, *text;
-	} rows[] = {
-		{ "server.listen", "[server]\nlisten = tcp:127.0.0.1:9000\n" },
-		{ "server.socket_mode", "[server]\nsocket_mode = 0600\n" },
-		{ "server.socket_user", "[server]\nsocket_user = www\n" },
-		{ "server.socket_group", "[server]\nsocket_group = www\n" },
-		{ "server.backlog", "[server]\nbacklog = 7\n" },
-		{ "server.workers", "[server]\nworkers = 7\n" },
-		{ "server.control", "[server]\ncontrol =\n" },
-		{ "server.control_group", "[server]\ncontrol_group = adm\n" },
-		{ "store.type", "[store]\ntype = memory\n" },
-		{ "store.url", "[store]\nurl = redis://127.0.0.1:6380/0\n" },
-		{ "store.url", "[store]\nurl = redis://127.0.0.1:6379/1\n" },
-		{ "store.url", "[store]\nurl = redis://:secret@127.0.0.1:6379/0\n" },
-		{ "store.url", "[store]\nurl = unix:///run/redis.sock\n" },
-		{ "store.memory", "[store]\nmemory = 8M\n" },
-		{ "fallback.rate", "[fallback]\nrate = 7/s\n" },
-		{ "client.directory", "[client]\ndirectory = sqlite:/x.db\n" },
-		{ "client.directory_ttl", "[client]\ndirectory_ttl = 7s\n" },
-		{ "client.directory_miss_ttl", "[client]\ndirectory_miss_ttl = 7s\n" },
-		{ "client.directory_cache", "[client]\ndirectory_cache = 7\n" },
-	};
-	struct config *now, *fresh;
-
-	put(MAIN, "[log]\nlevel = notice\n");
-	now = load();
-	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct buf named = { 0 };
-
-		put(MAIN, rows[i].text);
-		fresh = load();
-		config_restart_needed(now, fresh, &named);
-		cr_expect_str_eq(buf_str(&named), rows[i].name, "%s", rows[i].text);
-		config_unref(fresh);
-		buf_release(&named);
-	}
-	config_unref(now);
-	/* No such option is missing above. */
-	for (size_t i = 0; i < options_n; i++) {
-		struct buf name = { 0 };
-		bool found = (options[i].flags & OPT_RELOAD) ||
-			strcmp(options[i].name, "directory_query") == 0;
-
-		buf_addf(&name, "%s.%s", options[i].section, options[i].name);
-		for (size_t j = 0; j < COUNT_OF(rows); j++)
-			found = found || strcmp(rows[j].name, buf_str(&name)) == 0;
-		cr_expect(found, "%s", buf_str(&name));
-		buf_release(&name);
-	}
-}
-
-Test(reload, all_that_needs_a_restart_is_named_at_once)
-{
-	struct buf named = { 0 };
-	struct config *now, *fresh;
-
-	put(MAIN, "[client]\ndirectory = sqlite:/x.db\n");
-	now = load();
-	put(MAIN,
-		"[server]\nbacklog = 7\n[log]\nlevel = error\n[client]\n"
-		"directory = sqlite:/x.db\ndirectory_query = SELECT a, b FROM c WHERE d = "
-		"?\n");
-	fresh = load();
-	config_restart_needed(now, fresh, &named);
-	cr_expect_str_eq(buf_str(&named), "server.backlog, client.directory_query");
-	config_unref(fresh);
-	config_unref(now);
-	buf_release(&named);
 }
