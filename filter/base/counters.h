@@ -1,9 +1,10 @@
 /*
  * base/counters.h - what the process counts, declared once.
  *
- * Each thread that counts owns a slot and is its only writer, so counting costs
- * a plain addition; readers sum the slots. Name, kind and sentence below are
- * what metrics, status page and manual show.
+ * Each thread that counts has a slot in cache lines of its own, so that counting waits
+ * for nobody; readers sum the slots. An addition is atomic all the same, since threads
+ * beyond the slots share one. Name, kind and sentence below are what metrics, status
+ * page and manual show.
  */
 #ifndef WEIR_BASE_COUNTERS_H
 #define WEIR_BASE_COUNTERS_H
