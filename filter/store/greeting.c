@@ -3,18 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "store/resp.h"
 #include "store/script.h"
 #include "store/store.h"
-
-static void put_request(struct buf *b, size_t argc, const struct view *argv)
-{
-	buf_addf(b, "*%zu\r\n", argc);
-	for (size_t i = 0; i < argc; i++) {
-		buf_addf(b, "$%zu\r\n", argv[i].n);
-		buf_add(b, argv[i]);
-		buf_add_str(b, "\r\n");
-	}
-}
 
 static void put_auth(
 	struct buf *b, const struct config *c, const struct redis_server *server)
@@ -26,9 +17,9 @@ static void put_auth(
 	if (!password.p)
 		return;
 	if (user.n)
-		put_request(b, 3, (struct view[]){ VIEW("AUTH"), user, password });
+		resp_put_request(b, 3, (struct view[]){ VIEW("AUTH"), user, password });
 	else
-		put_request(b, 2, (struct view[]){ VIEW("AUTH"), password });
+		resp_put_request(b, 2, (struct view[]){ VIEW("AUTH"), password });
 }
 
 /* The whole script: a flush of the script cache must not look like a fault. */
@@ -62,10 +53,10 @@ void greeting_put(struct buf *b, const struct config *c, const struct redis_serv
 		if (server->db == 0)
 			break;
 		snprintf(number, sizeof(number), "%u", server->db);
-		put_request(b, 2, (struct view[]){ VIEW("SELECT"), view_str(number) });
+		resp_put_request(b, 2, (struct view[]){ VIEW("SELECT"), view_str(number) });
 		break;
 	case GREETING_INFO:
-		put_request(b, 2, (struct view[]){ VIEW("INFO"), VIEW("server") });
+		resp_put_request(b, 2, (struct view[]){ VIEW("INFO"), VIEW("server") });
 		break;
 	case GREETING_LOAD: script_put_load(b); break;
 	case GREETING_TRY: put_try(b, c); break;

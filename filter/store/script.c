@@ -1,8 +1,6 @@
 #include "store/script.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
+#include "store/resp.h"
 #include "store/store.h"
 #include "take.lua.h" /* text and sha, made from take.lua by embed.sh */
 
@@ -27,62 +25,35 @@ const char *script_sha(void)
 	return sha;
 }
 
-/* RESP: an array of bulk strings. */
-static void put_array(struct buf *b, uint64_t n)
-{
-	buf_add_byte(b, '*');
-	buf_add_u64(b, n);
-	buf_add(b, VIEW("\r\n"));
-}
-
-static void put_view(struct buf *b, struct view v)
-{
-	buf_add_byte(b, '$');
-	buf_add_u64(b, v.n);
-	buf_add(b, VIEW("\r\n"));
-	buf_add(b, v);
-	buf_add(b, VIEW("\r\n"));
-}
-
-static void put_number(struct buf *b, uint64_t n)
-{
-	char digits[24];
-
-	snprintf(digits, sizeof(digits), "%" PRIu64, n);
-	put_view(b, view_str(digits));
-}
-
 void script_put_load(struct buf *b)
 {
-	put_array(b, 3);
-	put_view(b, VIEW("SCRIPT"));
-	put_view(b, VIEW("LOAD"));
-	put_view(b, script_text());
+	resp_put_request(
+		b, 3, (struct view[]){ VIEW("SCRIPT"), VIEW("LOAD"), script_text() });
 }
 
 void script_put_take(struct buf *b, enum script_form form, const struct take_tier *tiers,
 	size_t n, int64_t now_us)
 {
-	put_array(b, 4 + n + PER_TIER_ARGS * n);
-	put_view(b, form == SCRIPT_WHOLE ? VIEW("EVAL") : VIEW("EVALSHA"));
-	put_view(b, form == SCRIPT_WHOLE ? script_text() : view_str(sha));
-	put_number(b, n);
+	resp_put_array(b, 4 + n + PER_TIER_ARGS * n);
+	resp_put(b, form == SCRIPT_WHOLE ? VIEW("EVAL") : VIEW("EVALSHA"));
+	resp_put(b, form == SCRIPT_WHOLE ? script_text() : view_str(sha));
+	resp_put_number(b, n);
 	for (size_t i = 0; i < n; i++)
-		put_view(b, tiers[i].key);
+		resp_put(b, tiers[i].key);
 	if (now_us < 0)
-		put_view(b, VIEW(""));
+		resp_put(b, VIEW(""));
 	else
-		put_number(b, (uint64_t)now_us);
+		resp_put_number(b, (uint64_t)now_us);
 	for (size_t i = 0; i < n; i++) {
 		const struct rate *r = tiers[i].rate;
 
-		put_view(b, view_str(algorithm_codes[r->algorithm]));
-		put_number(b, r->count);
-		put_number(b, (uint64_t)r->window_us);
-		put_number(b, r->burst);
-		put_number(b, tiers[i].cost);
-		put_view(b, tiers[i].shadow ? VIEW("1") : VIEW("0"));
-		put_number(b, (uint64_t)r->max_delay_us);
+		resp_put(b, view_str(algorithm_codes[r->algorithm]));
+		resp_put_number(b, r->count);
+		resp_put_number(b, (uint64_t)r->window_us);
+		resp_put_number(b, r->burst);
+		resp_put_number(b, tiers[i].cost);
+		resp_put(b, tiers[i].shadow ? VIEW("1") : VIEW("0"));
+		resp_put_number(b, (uint64_t)r->max_delay_us);
 	}
 }
 
