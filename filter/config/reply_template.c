@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "config/load.h"
 
@@ -20,20 +21,19 @@ static void wrong(struct load *l, const char *why, ...)
 	__attribute__((format(printf, 2, 3)));
 static void wrong(struct load *l, const char *why, ...)
 {
-	struct buf text = { 0 };
-	char line[512];
+	char *text;
 	va_list ap;
 
 	va_start(ap, why);
-	vsnprintf(line, sizeof(line), why, ap);
+	if (vasprintf(&text, why, ap) < 0)
+		text = NULL;
 	va_end(ap);
-	buf_add_str(&text, line);
-	if (buf_str(&text))
+	if (text)
 		mistake_value(l->m, load_place(l, "reply", "template"), "reply.template",
-			view_str(l->draft.reply_template), "%s", text.p);
+			view_str(l->draft.reply_template), "%s", text);
 	else
 		l->m->no_memory = true;
-	buf_release(&text);
+	free(text);
 }
 
 /* Length of the word in braces that text, behind a '{', begins with; 0: it is none. */

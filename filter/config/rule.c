@@ -331,22 +331,19 @@ struct view rule_written(const struct reading *rd, enum attribute_id id)
 void rule_wrong(struct reading *rd, enum attribute_id id, const char *fmt, ...)
 {
 	char subject[SUBJECT_MAX];
-	struct buf why = { 0 };
-	char *text;
+	char *why;
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (vasprintf(&text, fmt, ap) < 0)
-		text = NULL;
+	if (vasprintf(&why, fmt, ap) < 0)
+		why = NULL;
 	va_end(ap);
-	buf_add_str(&why, text);
 	snprintf(subject, sizeof(subject), "@RateLimit %s", attributes[id].name);
-	if (text && buf_str(&why))
-		mistake_value(rd->m, rd->at, subject, rule_written(rd, id), "%s", why.p);
+	if (why)
+		mistake_value(rd->m, rd->at, subject, rule_written(rd, id), "%s", why);
 	else
 		rd->m->no_memory = true;
-	free(text);
-	buf_release(&why);
+	free(why);
 	rd->ok = false;
 	rd->bad[id] = true;
 }
