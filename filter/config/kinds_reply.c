@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "config/kinds.h"
 #include "config/units.h"
 
@@ -17,7 +18,7 @@ static bool check_sentence(const struct option *o, struct view value, struct buf
 			(unsigned long long)o->max);
 		return false;
 	}
-	if (!unit_is_utf8(value)) {
+	if (!utf8_valid(value)) {
 		buf_add_str(why, "is not UTF-8; save the file as UTF-8");
 		return false;
 	}

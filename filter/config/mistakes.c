@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "config/units.h"
+#include "base/utf8.h"
 
 #define QUOTED_MAX 100
 
@@ -120,7 +120,7 @@ static void quote(struct buf *b, struct view v)
 		while (shown && ((unsigned char)v.p[shown] & 0xc0) == 0x80)
 			shown--;
 	}
-	utf8 = unit_is_utf8(view_of(v.p, shown));
+	utf8 = utf8_valid(view_of(v.p, shown));
 	buf_add_byte(b, '"');
 	for (size_t i = 0; i < shown; i++) {
 		unsigned char c = (unsigned char)v.p[i];

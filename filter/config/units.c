@@ -133,36 +133,6 @@ bool unit_is_query_name(struct view text)
 	return text.n > 0;
 }
 
-/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
-bool unit_is_utf8(struct view text)
-{
-	size_t i = 0;
-
-	while (i < text.n) {
-		unsigned char c = (unsigned char)text.p[i++];
-		unsigned more = c < 0x80 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
-		unsigned char low = 0x80, high = 0xbf;
-
-		if ((c >= 0x80 && c < 0xc2) || c > 0xf4)
-			return false;
-		if (c == 0xe0)
-			low = 0xa0;
-		else if (c == 0xed)
-			high = 0x9f;
-		else if (c == 0xf0)
-			low = 0x90;
-		else if (c == 0xf4)
-			high = 0x8f;
-		for (; more; more--, low = 0x80, high = 0xbf) {
-			if (i >= text.n || (unsigned char)text.p[i] < low ||
-				(unsigned char)text.p[i] > high)
-				return false;
-			i++;
-		}
-	}
-	return true;
-}
-
 #define NEAR_MAX 40
 
 size_t unit_distance(struct view a, struct view b)

@@ -22,7 +22,6 @@ bool unit_bool(struct view text, bool *out);     /* yes no on off true false */
 
 /* Letters, digits and _ . - */
 bool unit_is_name(struct view text);
-bool unit_is_utf8(struct view text);
 
 /* A header field's name that web servers pass on: letters, digits, - and _ */
 bool unit_is_header(struct view text);

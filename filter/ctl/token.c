@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/utf8.h"
 #include "client/schema.h"
 #include "config/units.h"
 #include "ctl/directory.h"
@@ -78,7 +79,7 @@ static bool is_label(const char *label)
 	struct view v = view_str(label);
 	uint64_t number;
 
-	if (v.n > LABEL_MAX || !unit_is_utf8(v) || view_number(v, UINT64_MAX, &number))
+	if (v.n > LABEL_MAX || !utf8_valid(v) || view_number(v, UINT64_MAX, &number))
 		return false;
 	for (size_t i = 0; i < v.n; i++)
 		if ((unsigned char)v.p[i] < ' ' || v.p[i] == 0x7f)

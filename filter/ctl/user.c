@@ -1,13 +1,13 @@
 /*
  * ctl/user.c - weirctl user: who has a plan, and tokens.
  */
+#include "base/utf8.h"
 #include "client/schema.h"
-#include "config/units.h"
 #include "ctl/directory.h"
 
 static bool is_user_name(struct view name)
 {
-	if (name.n == 0 || name.n > SCHEMA_USER_MAX || !unit_is_utf8(name))
+	if (name.n == 0 || name.n > SCHEMA_USER_MAX || !utf8_valid(name))
 		return false;
 	for (size_t i = 0; i < name.n; i++)
 		if ((unsigned char)name.p[i] < ' ' || name.p[i] == 0x7f)

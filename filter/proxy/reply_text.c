@@ -7,36 +7,8 @@
  * name nor a message can end a string or open a tag. The template itself goes out as
  * it was written.
  */
+#include "base/utf8.h"
 #include "proxy/reply_parts.h"
-
-/* Bytes of the UTF-8 character v starts with, 0 when it starts with none (Unicode,
- * table 3-7: no overlong forms, no surrogates). */
-static size_t utf8_len(struct view v)
-{
-	const unsigned char *p = (const unsigned char *)v.p;
-	unsigned char low = 0x80, high = 0xbf;
-	size_t n;
-
-	if (p[0] < 0x80)
-		return 1;
-	if (p[0] < 0xc2 || p[0] > 0xf4)
-		return 0;
-	n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-	if (p[0] == 0xe0)
-		low = 0xa0;
-	if (p[0] == 0xed)
-		high = 0x9f;
-	if (p[0] == 0xf0)
-		low = 0x90;
-	if (p[0] == 0xf4)
-		high = 0x8f;
-	if (v.n < n || p[1] < low || p[1] > high)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if (p[i] < 0x80 || p[i] > 0xbf)
-			return 0;
-	return n;
-}
 
 /* The character v starts with, or U+FFFD for a byte that starts none; v goes on
  * behind it. v is not empty. */

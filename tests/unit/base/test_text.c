@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 
 static void check_view(struct view got, const char *want, const char *about)
 {
@@ -269,4 +270,29 @@ Test(buf, nothing_can_be_stolen_after_a_failure)
 	cr_assert_null(buf_steal(&b));
 	cr_assert(buf_ok(&b), "the buffer is usable again");
 	buf_release(&b);
+}
+
+Test(utf8, is_told_from_other_bytes)
+{
+	static const struct {
+		const char *text;
+		bool ok;
+	} rows[] = {
+		{ "", true },
+		{ "plain", true },
+		{ "\xe8\xaf\xb7", true },
+		{ "\xf0\x9f\x98\x80", true },
+		{ "zur\xfc"
+		  "ck",
+			false },
+		{ "\xc0\xaf", false },         /* overlong */
+		{ "\xe0\x80\xaf", false },     /* overlong */
+		{ "\xed\xa0\x80", false },     /* a surrogate */
+		{ "\xf4\x90\x80\x80", false }, /* above U+10FFFF */
+		{ "\xe8\xaf", false },         /* cut off */
+		{ "\x80", false },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		cr_expect_eq(utf8_valid(view_str(rows[i].text)), rows[i].ok, "row %zu", i);
 }

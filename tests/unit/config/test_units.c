@@ -132,32 +132,6 @@ Test(units, yes_and_no_have_three_spellings)
 	}
 }
 
-Test(units, utf8_is_told_from_bytes)
-{
-	static const struct {
-		const char *text;
-		bool ok;
-	} rows[] = {
-		{ "", true },
-		{ "plain", true },
-		{ "\xe8\xaf\xb7", true },
-		{ "\xf0\x9f\x98\x80", true },
-		{ "zur\xfc"
-		  "ck",
-			false },
-		{ "\xc0\xaf", false },         /* overlong */
-		{ "\xe0\x80\xaf", false },     /* overlong */
-		{ "\xed\xa0\x80", false },     /* a surrogate */
-		{ "\xf4\x90\x80\x80", false }, /* above U+10FFFF */
-		{ "\xe8\xaf", false },         /* cut off */
-		{ "\x80", false },
-	};
-
-	for (size_t i = 0; i < COUNT_OF(rows); i++)
-		cr_expect_eq(
-			unit_is_utf8(view_str(rows[i].text)), rows[i].ok, "row %zu", i);
-}
-
 Test(units, a_header_field_comes_in_a_parameter)
 {
 	static const struct {
