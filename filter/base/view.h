@@ -46,6 +46,12 @@ static inline struct view view_str(const char *s)
 	return (struct view){ s, s ? strlen(s) : 0 };
 }
 
+/* Whether two C strings are the same, or both NULL. */
+static inline bool text_eq(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
 static inline bool view_eq(struct view a, struct view b)
 {
 	return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
@@ -66,6 +72,17 @@ static inline bool view_starts(struct view v, struct view prefix)
 static inline struct view view_skip(struct view v, size_t n)
 {
 	return (struct view){ v.p ? v.p + n : NULL, v.n - n };
+}
+
+static inline bool view_ends(struct view v, struct view end)
+{
+	return v.n >= end.n && view_eq(view_skip(v, v.n - end.n), end);
+}
+
+/* The same but for the case of ASCII letters. */
+static inline bool view_ends_nocase(struct view v, struct view end)
+{
+	return v.n >= end.n && view_eq_nocase(view_skip(v, v.n - end.n), end);
 }
 
 /* Cuts v at the first c: returns what stands before it and leaves in *v what

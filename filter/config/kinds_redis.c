@@ -159,21 +159,16 @@ out:
 	return ok;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 static bool same_place(const struct redis_server *a, const struct redis_server *b)
 {
-	return kind_same_addr(&a->addr, &b->addr) && same_text(a->host, b->host) &&
+	return kind_same_addr(&a->addr, &b->addr) && text_eq(a->host, b->host) &&
 		a->port == b->port;
 }
 
 bool kind_same_server(const struct redis_server *a, const struct redis_server *b)
 {
-	return same_place(a, b) && a->db == b->db && same_text(a->username, b->username) &&
-		same_text(a->password, b->password);
+	return same_place(a, b) && a->db == b->db && text_eq(a->username, b->username) &&
+		text_eq(a->password, b->password);
 }
 
 static void server_release(struct redis_server *server)

@@ -29,11 +29,6 @@ void tiers_release(struct tiers *t)
 	*t = (struct tiers){ 0 };
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static struct tier *find_tier(const struct tiers *t, const struct rule *r, const char *id)
 {
 	for (size_t i = 0; i < t->n; i++) {
@@ -86,7 +81,7 @@ static bool fits(const struct tier *t, const struct rule *r, struct mistakes *m)
 		return false;
 	}
 	for (size_t i = 0; i < t->n_rules; i++) {
-		if (!same_text(t->rules[i].plan, r->plan))
+		if (!text_eq(t->rules[i].plan, r->plan))
 			continue;
 		mistake_add(m, at,
 			"@RateLimit: a second rule for %s and %s%s, after the one in line "

@@ -226,11 +226,6 @@ static struct view script_file(
 	return file;
 }
 
-static bool ends_with(struct view v, struct view end)
-{
-	return v.n >= end.n && view_eq(view_skip(v, v.n - end.n), end);
-}
-
 /*
  * SCRIPT_NAME is the part of the URL's path that names the program. rest is what the
  * walk left of the file's path: when the URL ends with it, the cut is there. Without a
@@ -247,14 +242,14 @@ static void split_url(const struct request *rq, struct view path, struct view fi
 
 	if (name.n == 0 && info.n == 0)
 		name = path;
-	if (rest.n == 0 && (ends_with(name, base) || !ends_with(info, base))) {
+	if (rest.n == 0 && (view_ends(name, base) || !view_ends(info, base))) {
 		buf_add(script_name, name);
 		buf_add(path_info, info);
 		return;
 	}
 	buf_add(script_name, name);
 	buf_add(script_name, info);
-	if (buf_ok(script_name) && ends_with(buf_view(script_name), rest))
+	if (buf_ok(script_name) && view_ends(buf_view(script_name), rest))
 		script_name->n -= rest.n;
 	buf_add(path_info, rest);
 }

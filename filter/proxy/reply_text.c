@@ -83,11 +83,6 @@ static void put_markup(struct buf *out, struct view c)
 
 typedef void put_char(struct buf *out, struct view c);
 
-static bool ends_nocase(struct view v, struct view end)
-{
-	return v.n >= end.n && view_eq_nocase(view_skip(v, v.n - end.n), end);
-}
-
 /* How characters are put into a body of that type. */
 static put_char *escaping(const char *type)
 {
@@ -96,10 +91,12 @@ static put_char *escaping(const char *type)
 	essence = view_trim(essence);
 	subtype = essence;
 	view_cut(&subtype, '/');
-	if (view_eq_nocase(subtype, VIEW("json")) || ends_nocase(subtype, VIEW("+json")))
+	if (view_eq_nocase(subtype, VIEW("json")) ||
+		view_ends_nocase(subtype, VIEW("+json")))
 		return put_json;
 	if (view_eq_nocase(essence, VIEW("text/html")) ||
-		view_eq_nocase(subtype, VIEW("xml")) || ends_nocase(subtype, VIEW("+xml")))
+		view_eq_nocase(subtype, VIEW("xml")) ||
+		view_ends_nocase(subtype, VIEW("+xml")))
 		return put_markup;
 	return put_plain;
 }

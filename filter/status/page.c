@@ -42,11 +42,6 @@ static const struct {
 	{ VIEW("/status.json"), PAGE_JSON },
 };
 
-static bool ends_with(struct view v, struct view end)
-{
-	return v.n >= end.n && view_eq(view_skip(v, v.n - end.n), end);
-}
-
 enum page page_find(const char *script_name, const char *path_info, struct view *base)
 {
 	struct view script = view_str(script_name), info = view_str(path_info);
@@ -55,7 +50,7 @@ enum page page_find(const char *script_name, const char *path_info, struct view 
 	for (size_t i = 0; i < COUNT_OF(places); i++) {
 		if (info.n && view_eq(info, places[i].name))
 			return places[i].page;
-		if (info.n || !ends_with(script, places[i].name))
+		if (info.n || !view_ends(script, places[i].name))
 			continue;
 		base->n -= places[i].name.n;
 		return places[i].page;
