@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "client/schema.h"
 #include "config/config.h"
 
@@ -56,19 +57,11 @@ int job_fail_db(const struct job *j)
 		remedy(sqlite3_extended_errcode(j->db)));
 }
 
-static int append(const char *p, size_t n, void *out)
-{
-	buf_add(out, view_of(p, n));
-	return 0;
-}
-
-/* Not by json_dumps(), which leaves out a key that finds no memory. */
 static int print_json(json_t *value)
 {
 	struct buf out = { 0 };
 
-	if (!value || json_dump_callback(value, append, &out, JSON_INDENT(2)) < 0)
-		out.failed = true;
+	json_put(&out, value, JSON_INDENT(2));
 	json_decref(value);
 	buf_add_byte(&out, '\n');
 	return ctl_print(&out);

@@ -3,8 +3,8 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "base/json.h"
 #include "ctl/ctl.h"
 #include "observe/ask.h"
 #include "observe/metrics.h"
@@ -88,13 +88,9 @@ static void add_counters(struct buf *out, const json_t *counters)
 static int print_json(const json_t *status)
 {
 	struct buf out = { 0 };
-	char *text = json_dumps(status, JSON_INDENT(2));
 
-	if (text)
-		buf_addf(&out, "%s\n", text);
-	else
-		out.failed = true;
-	free(text);
+	json_put(&out, status, JSON_INDENT(2));
+	buf_add_byte(&out, '\n');
 	return ctl_print(&out);
 }
 

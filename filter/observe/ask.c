@@ -12,12 +12,12 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pwd.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/net.h"
 
 /* Until when, for the whole conversation. */
@@ -234,18 +234,17 @@ bool control_ask(const char *address, const json_t *request, int64_t timeout_ms,
 	struct net_addr addr;
 	struct talk t = { .fd = -1, .addr = &addr, .timeout_ms = timeout_ms, .why = why };
 	struct buf line = { 0 };
-	char *text = NULL;
 	bool ok = false;
 
 	t.until_us = clock_mono_us() + timeout_ms * US_PER_MS;
 	if (!read_address(address, &addr, why))
 		goto out;
-	text = json_dumps(request, JSON_COMPACT);
-	if (!text) {
+	json_put(&line, request, JSON_COMPACT);
+	buf_add_byte(&line, '\n');
+	if (!buf_ok(&line)) {
 		buf_add_str(why, "the request cannot be written as JSON");
 		goto out;
 	}
-	buf_addf(&line, "%s\n", text);
 	if (!talk_connect(&t) || !talk_send(&t, buf_view(&line)))
 		goto out;
 	buf_reset(&line);
@@ -253,7 +252,6 @@ bool control_ask(const char *address, const json_t *request, int64_t timeout_ms,
 out:
 	if (t.fd >= 0)
 		close(t.fd);
-	free(text);
 	buf_release(&line);
 	return ok;
 }

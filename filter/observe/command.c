@@ -4,10 +4,10 @@
 #include "observe/control.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "observe/metrics.h"
 
 /* One request being answered. */
@@ -167,20 +167,12 @@ static json_t *dispatch(const struct ask *ask)
 	return unknown_command(name);
 }
 
-static int append(const char *p, size_t n, void *line)
-{
-	buf_add(line, view_of(p, n));
-	return 0;
-}
-
-/* The object as a line; takes over its reference. NULL when memory is out, which the line
- * keeps in mind: jansson's own buffer leaves out a key that found none. */
+/* The object as a line; takes over its reference. NULL when memory is out. */
 static char *as_line(json_t *object)
 {
 	struct buf line = { 0 };
 
-	if (!object || json_dump_callback(object, append, &line, JSON_COMPACT) < 0)
-		line.failed = true;
+	json_put(&line, object, JSON_COMPACT);
 	json_decref(object);
 	buf_add_byte(&line, '\n');
 	return buf_steal(&line);

@@ -7,8 +7,7 @@
  */
 #include "proxy/reply.h"
 
-#include <jansson.h>
-
+#include "base/json.h"
 #include "proxy/reason.h"
 #include "proxy/reply_accept.h"
 #include "proxy/reply_parts.h"
@@ -121,18 +120,13 @@ static bool set_front(json_t *object, int status, struct view message, int64_t r
 		(retry_after == 0 || set(object, "retry_after", json_integer(retry_after)));
 }
 
-static int append(const char *p, size_t n, void *user)
-{
-	buf_add(user, view_of(p, n));
-	return 0;
-}
-
 /* Writes the body once object is complete, and frees it. */
 static bool dump(struct buf *body, json_t *object, bool ok)
 {
-	ok = ok && json_dump_callback(object, append, body, JSON_COMPACT) == 0;
+	if (ok)
+		json_put(body, object, JSON_COMPACT);
 	json_decref(object);
-	return ok;
+	return ok && buf_ok(body);
 }
 
 /* -- what a refusal says ----------------------------------------------------------- */

@@ -23,6 +23,7 @@
 #include <fcgi_config.h>
 #include <fcgiapp.h>
 
+#include "base/json.h"
 #include "observe/ask.h"
 #include "observe/metrics.h"
 #include "status/page.h"
@@ -47,13 +48,8 @@ struct answer {
 
 static void put_json(const json_t *object, struct buf *out)
 {
-	char *text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
-
-	if (text)
-		buf_addf(out, "%s\n", text);
-	else
-		out->failed = true;
-	free(text);
+	json_put(out, object, JSON_INDENT(1));
+	buf_add_byte(out, '\n');
 }
 
 static void draw(enum page page, const json_t *status, struct view base, struct buf *out)
