@@ -19,8 +19,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -48,51 +46,12 @@ static struct {
 	uv_timer_t pause;
 } accepting;
 
-/* Puts /dev/null at a standard descriptor. Were one of them free, the next socket would
- * get its number, and what is written to standard error would go to a client. */
-void accepting_occupy(int fd)
-{
-	int null = open("/dev/null", O_RDWR);
-
-	if (null != fd) {
-		dup2(null, fd);
-		close(null);
-	}
-}
-
-/* The numbers behind user and group names; "" leaves -1. */
-bool accepting_find_owner(
-	const char *user, const char *group, struct net_listen *how, struct buf *why)
-{
-	struct passwd *pw;
-	struct group *gr;
-
-	how->uid = (uid_t)-1;
-	how->gid = (gid_t)-1;
-	if (*user) {
-		pw = getpwnam(user);
-		if (!pw) {
-			buf_addf(why, "there is no user %s", user);
-			return false;
-		}
-		how->uid = pw->pw_uid;
-	}
-	if (*group) {
-		gr = getgrnam(group);
-		if (!gr) {
-			buf_addf(why, "there is no group %s", group);
-			return false;
-		}
-		how->gid = gr->gr_gid;
-	}
-	return true;
-}
-
 static void add_listener(int fd, const struct net_addr *addr)
 {
 	struct listener *l = &accepting.listeners[accepting.n_listeners];
 
-	assert(accepting.n_listeners < LISTEN_MAX); /* the configuration is checked for it */
+	/* The configuration is checked for it. */
+	assert(accepting.n_listeners < LISTEN_MAX);
 	l->fd = fd;
 	if (addr)
 		l->addr = *addr;
@@ -104,7 +63,7 @@ static void close_listener(const struct listener *l)
 	if (l->addr.len && l->addr.ss.ss_family == AF_UNIX)
 		unlink(((const struct sockaddr_un *)&l->addr.ss)->sun_path);
 	if (l->fd == STDIN_FILENO)
-		accepting_occupy(l->fd);
+		net_occupy(l->fd);
 	else
 		close(l->fd);
 }
@@ -137,8 +96,7 @@ bool accepting_open(const struct config *c, bool on_descriptor_0)
 			LOG_STR("file", c->file));
 		return false;
 	}
-	if (!accepting_find_owner(
-		    c->server.socket_user, c->server.socket_group, &how, &why)) {
+	if (!net_find_owner(c->server.socket_user, c->server.socket_group, &how, &why)) {
 		log_error("cannot serve", LOG_VIEW("why", buf_view(&why)));
 		buf_release(&why);
 		return false;

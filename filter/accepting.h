@@ -22,13 +22,4 @@ void accepting_start(uv_loop_t *loop, struct worker **workers, size_t n_workers)
 /* Hands over who has connected by now, closes the sockets and removes their files. */
 void accepting_stop(void);
 
-/* The numbers behind names of user and group; "" leaves -1. False, with a sentence in why,
- * for unknown ones. */
-bool accepting_find_owner(
-	const char *user, const char *group, struct net_listen *how, struct buf *why);
-
-/* Puts /dev/null at a standard descriptor. Were one of them free, the next socket would
- * get its number, and what is written to standard error would go to a client. */
-void accepting_occupy(int fd);
-
 #endif

@@ -166,7 +166,7 @@ static void open_control(void)
 	if (!*text)
 		return;
 	if (net_addr_parse(view_str(text), &addr, &why) &&
-		accepting_find_owner("", process.config->server.control_group, &how, &why))
+		net_find_owner("", process.config->server.control_group, &how, &why))
 		fd = net_listen(&addr, &how, &why);
 	if (fd >= 0)
 		process.control = control_start(&process.loop, fd, &control_ops, NULL);
@@ -530,7 +530,7 @@ int main(int argc, char **argv)
 
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0)
-			accepting_occupy(fd);
+			net_occupy(fd);
 	process.started_us = clock_mono_us();
 	if (!on_descriptor_0 && getenv("GATEWAY_INTERFACE"))
 		return serve_as_cgi(); /* argv is the client's (RFC 3875, section 4.4) */

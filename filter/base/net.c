@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -111,6 +112,11 @@ bool net_addr_parse(struct view text, struct net_addr *out, struct buf *why)
 	return true;
 }
 
+bool net_addr_same(const struct net_addr *a, const struct net_addr *b)
+{
+	return a->len == b->len && memcmp(&a->ss, &b->ss, a->len) == 0;
+}
+
 unsigned net_addr_port(const struct net_addr *a)
 {
 	switch (a->ss.ss_family) {
@@ -118,6 +124,33 @@ unsigned net_addr_port(const struct net_addr *a)
 	case AF_INET6: return ntohs(((const struct sockaddr_in6 *)&a->ss)->sin6_port);
 	default: return 0;
 	}
+}
+
+bool net_find_owner(
+	const char *user, const char *group, struct net_listen *how, struct buf *why)
+{
+	struct passwd *pw;
+	struct group *gr;
+
+	how->uid = (uid_t)-1;
+	how->gid = (gid_t)-1;
+	if (*user) {
+		pw = getpwnam(user);
+		if (!pw) {
+			buf_addf(why, "there is no user %s", user);
+			return false;
+		}
+		how->uid = pw->pw_uid;
+	}
+	if (*group) {
+		gr = getgrnam(group);
+		if (!gr) {
+			buf_addf(why, "there is no group %s", group);
+			return false;
+		}
+		how->gid = gr->gr_gid;
+	}
+	return true;
 }
 
 /* Clears the way for a bind to a unix path: true when nothing is there now. */
@@ -244,4 +277,14 @@ int net_listen(const struct net_addr *a, const struct net_listen *how, struct bu
 		unlink(((const struct sockaddr_un *)&a->ss)->sun_path);
 	close(fd);
 	return -1;
+}
+
+void net_occupy(int fd)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	if (null != fd) {
+		dup2(null, fd);
+		close(null);
+	}
 }

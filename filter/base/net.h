@@ -21,6 +21,9 @@ struct net_addr {
  * with a sentence in why ("... ; write unix:/path or tcp:host:port"). */
 bool net_addr_parse(struct view text, struct net_addr *out, struct buf *why);
 
+/* Whether both are one address, however they were written. */
+bool net_addr_same(const struct net_addr *a, const struct net_addr *b);
+
 /* The port in ss as a number, 0 for a unix socket. */
 unsigned net_addr_port(const struct net_addr *a);
 
@@ -35,5 +38,14 @@ struct net_listen {
 	gid_t gid;
 };
 int net_listen(const struct net_addr *a, const struct net_listen *how, struct buf *why);
+
+/* Puts the numbers behind names of user and group into how; "" leaves -1. False, with a
+ * sentence in why, for unknown ones. */
+bool net_find_owner(
+	const char *user, const char *group, struct net_listen *how, struct buf *why);
+
+/* Puts /dev/null at a standard descriptor. Were one of them free, the next socket would
+ * get its number, and what is written to standard error would go to a client. */
+void net_occupy(int fd);
 
 #endif

@@ -124,7 +124,7 @@ static void check_loops(struct load *l)
 				mine->text);
 		for (size_t b = 0; b < c->n_backends; b++) {
 			for (size_t a = 0; a < c->backends[b].n_addrs; a++) {
-				if (!kind_same_addr(mine, &c->backends[b].addrs[a]))
+				if (!net_addr_same(mine, &c->backends[b].addrs[a]))
 					continue;
 				mistake_add(l->m, load_place(l, "server", "listen"),
 					"server.listen: \"%s\" is also an address of "

@@ -25,9 +25,6 @@ void kind_release_text(void *field, size_t *n);
 void *kind_list_room(void *field, size_t n, size_t size, struct buf *why);
 void kind_release_list(void *field, size_t *n);
 
-/* Whether both are one address, however they were written. */
-bool kind_same_addr(const struct net_addr *a, const struct net_addr *b);
-
 /* Whether they are one Redis and one account there. */
 bool kind_same_server(const struct redis_server *a, const struct redis_server *b);
 /* Puts text, an address of either family, into net's addr; *mapped: it is an IPv4 one

@@ -34,11 +34,6 @@ static bool read_control(
 const struct option_kind kind_control = { "ADDRESS", read_control, kind_release_text,
 	NULL };
 
-bool kind_same_addr(const struct net_addr *a, const struct net_addr *b)
-{
-	return a->len == b->len && memcmp(&a->ss, &b->ss, a->len) == 0;
-}
-
 static bool read_addresses(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
 {
@@ -50,7 +45,7 @@ static bool read_addresses(
 		return false;
 	buf_reset(why);
 	for (size_t i = 0; i < *n; i++) {
-		if (!kind_same_addr(&list[i], &addr))
+		if (!net_addr_same(&list[i], &addr))
 			continue;
 		buf_add_str(why, "is named a second time; take one away");
 		return false;

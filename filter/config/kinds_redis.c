@@ -161,7 +161,7 @@ out:
 
 static bool same_place(const struct redis_server *a, const struct redis_server *b)
 {
-	return kind_same_addr(&a->addr, &b->addr) && text_eq(a->host, b->host) &&
+	return net_addr_same(&a->addr, &b->addr) && text_eq(a->host, b->host) &&
 		a->port == b->port;
 }
 

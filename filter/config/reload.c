@@ -26,7 +26,7 @@ static bool same_addresses(const struct option *o, const char *a, const char *b)
 	if (n != *(const size_t *)(b + o->n_at))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (!kind_same_addr(&left[i], &right[i]))
+		if (!net_addr_same(&left[i], &right[i]))
 			return false;
 	return true;
 }
