@@ -19,7 +19,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -60,8 +59,7 @@ static void add_listener(int fd, const struct net_addr *addr)
 
 static void close_listener(const struct listener *l)
 {
-	if (l->addr.len && l->addr.ss.ss_family == AF_UNIX)
-		unlink(((const struct sockaddr_un *)&l->addr.ss)->sun_path);
+	net_unlink(&l->addr);
 	if (l->fd == STDIN_FILENO)
 		net_occupy(l->fd);
 	else

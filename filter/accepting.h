@@ -10,7 +10,7 @@
 #include "worker.h"
 
 /* Opens what c says, or takes descriptor 0. False, logged, when there is nowhere to
- * serve. Sets the process's umask for a moment: before there are threads. */
+ * serve. Before there are workers (net_listen()). */
 bool accepting_open(const struct config *c, bool on_descriptor_0);
 /* Closes them and removes their files again: for what fails before accepting_start(). */
 void accepting_close(void);

@@ -45,7 +45,8 @@ static struct {
 	struct worker *workers[WORKERS_MAX];
 	size_t n_workers;
 	struct control *control;
-	const char *control_path; /* of its socket file, or NULL */
+	int control_fd; /* -1: there is none, or its file is gone */
+	struct net_addr control_addr;
 	uv_signal_t on_term, on_int, on_hup;
 	uv_work_t reload; /* reads the configuration anew, on the thread pool */
 	bool reloading, reload_again, reload_failed;
@@ -154,29 +155,49 @@ static void tell_worker(void *user, size_t i, struct control_worker *out)
 static const struct control_ops control_ops = { .facts = tell_facts,
 	.worker = tell_worker };
 
-/* A control socket is a convenience: without it weir serves all the same. */
+static void no_control(struct view why)
+{
+	log_warn("no control socket: weirctl and weir-status will not reach this process",
+		LOG_STR("control", process.config->server.control), LOG_VIEW("why", why));
+}
+
+/* A control socket is a convenience: without it weir serves all the same. Opened before
+ * there are workers (net_listen()); who connects is answered once they serve. */
 static void open_control(void)
 {
-	const char *text = process.config->server.control;
+	const struct config *c = process.config;
 	struct net_listen how = { .backlog = 16, .mode = 0660 };
-	static struct net_addr addr;
 	struct buf why = { 0 };
-	int fd = -1;
 
-	if (!*text)
+	process.control_fd = -1;
+	if (!*c->server.control)
 		return;
-	if (net_addr_parse(view_str(text), &addr, &why) &&
-		net_find_owner("", process.config->server.control_group, &how, &why))
-		fd = net_listen(&addr, &how, &why);
-	if (fd >= 0)
-		process.control = control_start(&process.loop, fd, &control_ops, NULL);
-	if (!process.control)
-		log_warn("no control socket: weirctl and weir-status will not reach this "
-			 "process",
-			LOG_STR("control", text), LOG_VIEW("why", buf_view(&why)));
-	else if (addr.ss.ss_family == AF_UNIX)
-		process.control_path = ((struct sockaddr_un *)&addr.ss)->sun_path;
+	if (net_addr_parse(view_str(c->server.control), &process.control_addr, &why) &&
+		net_find_owner("", c->server.control_group, &how, &why))
+		process.control_fd = net_listen(&process.control_addr, &how, &why);
+	if (process.control_fd < 0)
+		no_control(buf_view(&why));
 	buf_release(&why);
+}
+
+/* A successor may want the path while this process drains. */
+static void remove_control(void)
+{
+	if (process.control_fd >= 0)
+		net_unlink(&process.control_addr);
+	process.control_fd = -1;
+}
+
+static void start_control(void)
+{
+	if (process.control_fd < 0)
+		return;
+	process.control = control_start(
+		&process.loop, process.control_fd, &control_ops, NULL);
+	if (process.control)
+		return;
+	no_control(VIEW("out of memory"));
+	remove_control();
 }
 
 /* -- reloading --------------------------------------------------------------------- */
@@ -329,10 +350,7 @@ static void on_signal(uv_signal_t *s, int number)
 	log_notice(again ? "stopping at once" : "stopping", LOG_INT("signal", number));
 	process.ending = true;
 	if (!again) {
-		/* A successor may want the path while this process drains. */
-		if (process.control_path)
-			unlink(process.control_path);
-		process.control_path = NULL;
+		remove_control();
 		accepting_stop();
 		process.drain_until_us = clock_mono_us() +
 			process.config->server.stop_timeout_ms * US_PER_MS;
@@ -429,14 +447,16 @@ static int serve(bool on_descriptor_0)
 	if (uv_loop_init(&process.loop) < 0 || !start_pool() ||
 		!accepting_open(process.config, on_descriptor_0))
 		return 1;
+	open_control();
 	process.started = config_ref(process.config);
 	process.shared = store_shared_new(process.config);
 	if (!process.shared || !open_directory() || !start_workers()) {
 		accepting_close();
+		remove_control();
 		leave(1); /* workers that have started may be looking Redis up */
 	}
 	start_loop();
-	open_control();
+	start_control();
 	log_notice("ready", LOG_STR("version", WEIR_VERSION),
 		LOG_STR("config", process.config->file),
 		LOG_INT("workers", process.n_workers),

@@ -220,8 +220,7 @@ static void put_owner(
 }
 
 /* The socket file has its mode from its first instant, and its owner before
- * anybody can connect (before listen). umask is the process's: call this before
- * there are threads. */
+ * anybody can connect (before listen). umask is the process's (net.h). */
 static bool bind_unix(
 	int fd, const struct net_addr *a, const struct net_listen *how, struct buf *why)
 {
@@ -251,7 +250,7 @@ static bool bind_unix(
 
 int net_listen(const struct net_addr *a, const struct net_listen *how, struct buf *why)
 {
-	int one = 1, fd, rc;
+	int one = 1, fd;
 
 	if (a->ss.ss_family == AF_UNIX && !remove_stale(a, why))
 		return -1;
@@ -261,22 +260,28 @@ int net_listen(const struct net_addr *a, const struct net_listen *how, struct bu
 		return -1;
 	}
 	if (a->ss.ss_family == AF_UNIX) {
-		if (!bind_unix(fd, a, how, why)) {
-			close(fd);
-			return -1;
-		}
-		rc = 0;
+		if (!bind_unix(fd, a, how, why))
+			goto fail;
 	} else {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-		rc = bind(fd, (const struct sockaddr *)&a->ss, a->len);
+		if (bind(fd, (const struct sockaddr *)&a->ss, a->len) < 0) {
+			buf_addf(why, "cannot listen on %s: %s", a->text, strerror(errno));
+			goto fail;
+		}
 	}
-	if (rc == 0 && listen(fd, how->backlog) == 0)
+	if (listen(fd, how->backlog) == 0)
 		return fd;
 	buf_addf(why, "cannot listen on %s: %s", a->text, strerror(errno));
-	if (rc == 0 && a->ss.ss_family == AF_UNIX)
-		unlink(((const struct sockaddr_un *)&a->ss)->sun_path);
+	net_unlink(a);
+fail:
 	close(fd);
 	return -1;
+}
+
+void net_unlink(const struct net_addr *a)
+{
+	if (a->len && a->ss.ss_family == AF_UNIX)
+		unlink(((const struct sockaddr_un *)&a->ss)->sun_path);
 }
 
 void net_occupy(int fd)

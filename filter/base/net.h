@@ -30,7 +30,8 @@ unsigned net_addr_port(const struct net_addr *a);
 /* A bound, listening, close-on-exec, non-blocking socket, or -1 with a sentence
  * in why. For a unix socket mode is its permission bits from its first instant
  * and uid/gid its owner ((uid_t)-1: leave it). What is found at the path is
- * replaced only if it is a socket on which nobody listens. */
+ * replaced only if it is a socket on which nobody listens. Changes the process's umask
+ * for a moment: before other threads make files. */
 struct net_listen {
 	int backlog;
 	unsigned mode;
@@ -38,6 +39,8 @@ struct net_listen {
 	gid_t gid;
 };
 int net_listen(const struct net_addr *a, const struct net_listen *how, struct buf *why);
+/* Removes the socket file, where there is one. */
+void net_unlink(const struct net_addr *a);
 
 /* Puts the numbers behind names of user and group into how; "" leaves -1. False, with a
  * sentence in why, for unknown ones. */

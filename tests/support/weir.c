@@ -57,6 +57,32 @@ struct weir *weir_configure(const struct weir_spec *spec)
 	return w;
 }
 
+/* One line each way; "" when there was no answer. */
+static const char *ask_control(const struct weir *w, const char *line)
+{
+	int fd = dial(w->control);
+	struct buf answer = { 0 };
+	const char *s = "";
+	ssize_t n;
+
+	if (fd < 0)
+		return s;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = 5 },
+		sizeof(struct timeval));
+	if (fcgi_send(fd, view_str(line), 5000))
+		while (buf_reserve(&answer, 65536) &&
+			(n = read(fd, answer.p + answer.n, 65536)) > 0) {
+			answer.n += (size_t)n;
+			if (answer.p[answer.n - 1] != '\n')
+				continue;
+			s = text("%.*s", (int)answer.n, answer.p);
+			break;
+		}
+	close(fd);
+	buf_release(&answer);
+	return s;
+}
+
 struct weir *weir_start(const struct weir_spec *spec)
 {
 	struct weir *w = weir_configure(spec);
@@ -64,10 +90,11 @@ struct weir *weir_start(const struct weir_spec *spec)
 
 	w->process = process_start(&(struct process_spec){
 		.name = "weir", .argv = argv, .env = spec->env, .input = spec->input });
-	/* The control socket comes last, when signals are heeded too. */
+	/* The control socket is answered last, when signals are heeded too. */
 	if (!WAIT_UNTIL(START_MS,
 		    !process_running(w->process) ||
-			    (addr_answers(w->addr) && addr_answers(w->control))) ||
+			    (addr_answers(w->addr) &&
+				    *ask_control(w, "{\"command\":\"status\"}\n"))) ||
 		!process_running(w->process))
 		fail("weir does not serve on %s:\n%s\n%s", w->addr, process_log(w->process),
 			file_read(w->ini));
@@ -150,32 +177,6 @@ const char *token_in(const char *output)
 	if (!at)
 		fail("no token in \"%s\"", output);
 	return text("%.*s", (int)strcspn(at, " \t\r\n\""), at);
-}
-
-/* One line each way; "" when there was no answer. */
-static const char *ask_control(const struct weir *w, const char *line)
-{
-	int fd = dial(w->control);
-	struct buf answer = { 0 };
-	const char *s = "";
-	ssize_t n;
-
-	if (fd < 0)
-		return s;
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = 5 },
-		sizeof(struct timeval));
-	if (fcgi_send(fd, view_str(line), 5000))
-		while (buf_reserve(&answer, 65536) &&
-			(n = read(fd, answer.p + answer.n, 65536)) > 0) {
-			answer.n += (size_t)n;
-			if (answer.p[answer.n - 1] != '\n')
-				continue;
-			s = text("%.*s", (int)answer.n, answer.p);
-			break;
-		}
-	close(fd);
-	buf_release(&answer);
-	return s;
 }
 
 json_t *weir_status(const struct weir *w)
