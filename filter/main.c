@@ -28,6 +28,7 @@
 #include "exchange.h"
 #include "front/cgi.h"
 #include "observe/control.h"
+#include "proxy/addresses.h"
 #include "proxy/program.h"
 #include "proxy/relay.h"
 #include "startable.h"
@@ -217,6 +218,7 @@ static void log_messages(enum log_level level, struct view text)
 /* The new rules are whole and without mistakes: from here nothing can fail. */
 static void put_in_force(struct config *c)
 {
+	addresses_part(process.config, c);
 	config_unref(process.config);
 	process.config = c;
 	process.loaded_us = clock_mono_us();
@@ -273,16 +275,19 @@ static void reload_work(uv_work_t *work)
 	(void)work; /* process.config is changed only when this has ended */
 	if (!config_load(process.config->file, &fresh, &process.reload_messages))
 		return;
-	if (config_may_replace(process.config, fresh, &why)) {
+	if (!config_may_replace(process.config, fresh, &why)) {
+		buf_release(&process.reload_messages);
+		process.reload_messages = why;
+		config_unref(fresh);
+	} else if (!addresses_hand_on(process.config, fresh)) {
+		buf_addf(&process.reload_messages, "%s: memory is out\n", fresh->file);
+		config_unref(fresh);
+	} else {
 		startable(fresh, STARTABLE_RUNS, &process.reload_messages);
 		process.reloaded = fresh;
 		config_limits_gone(process.config, fresh, &process.reload_gone);
 		/* Since the start: an earlier reload may have left something to do. */
 		config_restart_needed(process.started, fresh, &process.reload_restart);
-	} else {
-		buf_release(&process.reload_messages);
-		process.reload_messages = why;
-		config_unref(fresh);
 	}
 }
 
@@ -422,6 +427,16 @@ static bool start_pool(void)
 	return uv_queue_work(&process.loop, &work, nothing, NULL) == 0;
 }
 
+/* What the workers have in common. */
+static bool make_shared(void)
+{
+	process.shared = store_shared_new(process.config);
+	if (process.shared && addresses_hand_on(NULL, process.config))
+		return true;
+	log_error("cannot start", LOG_STR("why", "out of memory"));
+	return false;
+}
+
 /* Once the main loop has stopped. False when a look-up or a reload has not ended: nothing
  * is to be freed then. */
 static bool close_all(void)
@@ -449,8 +464,7 @@ static int serve(bool on_descriptor_0)
 		return 1;
 	open_control();
 	process.started = config_ref(process.config);
-	process.shared = store_shared_new(process.config);
-	if (!process.shared || !open_directory() || !start_workers()) {
+	if (!make_shared() || !open_directory() || !start_workers()) {
 		accepting_close();
 		remove_control();
 		leave(1); /* workers that have started may be looking Redis up */
@@ -502,7 +516,8 @@ static int serve_as_cgi(void)
 	ignore_signals();
 	raise_nofile();
 	process.shared = store_shared_new(process.config);
-	if (uv_loop_init(&process.loop) < 0 || !process.shared)
+	if (uv_loop_init(&process.loop) < 0 || !process.shared ||
+		!addresses_hand_on(NULL, process.config))
 		return cgi_fails("out of memory");
 	exchanges.config = process.config;
 	if (!open_directory())

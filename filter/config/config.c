@@ -16,6 +16,8 @@ struct config *config_ref(struct config *c)
 
 static void config_free(struct config *c)
 {
+	if (c->parting)
+		c->parting(c);
 	for (size_t i = 0; i < c->n_endpoints; i++) {
 		free(c->endpoints[i].name);
 		tiers_release(&c->endpoints[i].tiers);

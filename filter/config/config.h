@@ -16,6 +16,7 @@
 #include "config/rule.h"
 
 struct pattern_index; /* config/pattern.h */
+struct addresses;     /* proxy/addresses.h */
 
 enum backend_kind {
 	BACKEND_FASTCGI,
@@ -63,7 +64,8 @@ struct backend {
 	enum backend_kind kind;
 	struct net_addr *addrs; /* FastCGI: 1 to BACKEND_ADDRS_MAX */
 	size_t n_addrs;
-	char *root;   /* CGI: directory the programs live under, absolute */
+	struct addresses *known; /* FastCGI: about addrs; NULL unless weir serves */
+	char *root;              /* CGI: directory the programs live under, absolute */
 	char *prefix; /* CGI: leading part of the path that stands for root, or "" */
 	char *path;   /* CGI: PATH in the environment of the programs */
 	struct variable *env; /* more variables for programs, parameters for FastCGI */
@@ -145,6 +147,9 @@ struct endpoint_pattern {
 
 struct config {
 	atomic_uint refs;
+	/* Called before it is freed, unless NULL: for who has put something into it that
+	 * goes with it. Any thread. */
+	void (*parting)(struct config *c);
 	char *file;      /* the path it was read from */
 	unsigned *lines; /* by row of the option table; ask config_line() */
 

@@ -1,6 +1,7 @@
 #include "proxy/addresses.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/counters.h"
@@ -15,28 +16,18 @@ struct address {
 };
 
 struct addresses {
-	struct addresses *next;
+	atomic_uint refs;
 	char *backend;
 	pthread_mutex_t lock; /* guards everything below, but for n and texts */
+	bool parted;          /* from the configuration in force */
 	unsigned turn;        /* where looking begins, so that equals take turns */
 	size_t n;
 	struct address addrs[];
 };
 
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
-static struct addresses *all;
+/* -- life -------------------------------------------------------------------------- */
 
-static bool is_of(const struct addresses *set, const struct backend *b)
-{
-	if (set->n != b->n_addrs || strcmp(set->backend, b->name) != 0)
-		return false;
-	for (size_t i = 0; i < set->n; i++)
-		if (strcmp(set->addrs[i].text, b->addrs[i].text) != 0)
-			return false;
-	return true;
-}
-
-static struct addresses *make(const struct backend *b)
+struct addresses *addresses_new(const struct backend *b)
 {
 	struct addresses *set = calloc(
 		1, sizeof(*set) + b->n_addrs * sizeof(set->addrs[0]));
@@ -48,6 +39,7 @@ static struct addresses *make(const struct backend *b)
 		free(set);
 		return NULL;
 	}
+	atomic_init(&set->refs, 1);
 	pthread_mutex_init(&set->lock, NULL);
 	set->n = b->n_addrs;
 	for (size_t i = 0; i < set->n; i++)
@@ -55,20 +47,99 @@ static struct addresses *make(const struct backend *b)
 	return set;
 }
 
-struct addresses *addresses_of(const struct backend *b)
+struct addresses *addresses_ref(struct addresses *set)
 {
-	struct addresses *set;
-
-	pthread_mutex_lock(&all_lock);
-	for (set = all; set && !is_of(set, b); set = set->next)
-		;
-	if (!set && (set = make(b))) {
-		set->next = all;
-		all = set;
-	}
-	pthread_mutex_unlock(&all_lock);
+	if (set)
+		atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
 	return set;
 }
+
+void addresses_unref(struct addresses *set)
+{
+	if (!set || atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) > 1)
+		return;
+	pthread_mutex_destroy(&set->lock);
+	free(set->backend);
+	free(set);
+}
+
+bool addresses_are_of(const struct addresses *set, const struct backend *b)
+{
+	if (set->n != b->n_addrs || strcmp(set->backend, b->name) != 0)
+		return false;
+	for (size_t i = 0; i < set->n; i++)
+		if (strcmp(set->addrs[i].text, b->addrs[i].text) != 0)
+			return false;
+	return true;
+}
+
+static struct addresses *known_in(const struct config *c, const struct backend *b)
+{
+	for (size_t i = 0; i < c->n_backends; i++)
+		if (c->backends[i].known && addresses_are_of(c->backends[i].known, b))
+			return c->backends[i].known;
+	return NULL;
+}
+
+static void let_go(struct config *c)
+{
+	for (size_t i = 0; i < c->n_backends; i++)
+		addresses_unref(c->backends[i].known);
+}
+
+bool addresses_hand_on(const struct config *now, struct config *fresh)
+{
+	fresh->parting = let_go;
+	for (size_t i = 0; i < fresh->n_backends; i++) {
+		struct backend *b = &fresh->backends[i];
+
+		if (b->kind != BACKEND_FASTCGI)
+			continue;
+		b->known = addresses_ref(now ? known_in(now, b) : NULL);
+		if (!b->known)
+			b->known = addresses_new(b);
+		if (!b->known)
+			return false;
+	}
+	return true;
+}
+
+static void part(struct addresses *set)
+{
+	int out = 0;
+
+	pthread_mutex_lock(&set->lock);
+	set->parted = true;
+	for (size_t i = 0; i < set->n; i++)
+		out += set->addrs[i].out;
+	pthread_mutex_unlock(&set->lock);
+	count_add(COUNT_backend_addresses_out, -out);
+}
+
+void addresses_part(const struct config *now, const struct config *fresh)
+{
+	for (size_t i = 0; i < now->n_backends; i++) {
+		struct addresses *set = now->backends[i].known;
+		size_t k = 0;
+
+		while (k < fresh->n_backends && fresh->backends[k].known != set)
+			k++;
+		if (set && k == fresh->n_backends)
+			part(set);
+	}
+}
+
+bool addresses_have_parted(struct addresses *set)
+{
+	bool parted;
+
+	pthread_mutex_lock(&set->lock);
+	parted = set->parted;
+	pthread_mutex_unlock(&set->lock);
+	return parted;
+}
+
+/* -- use --------------------------------------------------------------------------- */
 
 /* Better ones first: due to be found out about, then by their requests, then left out.
  * One that is due has none, as a rule; a busy one can wait. */
@@ -126,15 +197,16 @@ void address_good(struct addresses *set, int i)
 void address_answers(struct addresses *set, int i)
 {
 	struct address *a = &set->addrs[i];
-	bool was_out;
+	bool was_out, counts;
 
 	pthread_mutex_lock(&set->lock);
 	was_out = a->out;
 	a->out = false;
+	counts = !set->parted;
 	pthread_mutex_unlock(&set->lock);
 	if (!was_out)
 		return;
-	count_add(COUNT_backend_addresses_out, -1);
+	count_add(COUNT_backend_addresses_out, -counts);
 	log_notice("an address of a backend answers again",
 		LOG_STR("backend", set->backend), LOG_STR("address", a->text));
 }
@@ -151,7 +223,7 @@ void address_bad(struct addresses *set, const struct backend *b, int i, int64_t 
 	const char *why)
 {
 	struct address *a = &set->addrs[i];
-	bool goes_out;
+	bool goes_out, counts;
 	uint64_t fails;
 
 	pthread_mutex_lock(&set->lock);
@@ -161,11 +233,12 @@ void address_bad(struct addresses *set, const struct backend *b, int i, int64_t 
 	a->out |= goes_out;
 	if (a->out)
 		a->until_ms = now_ms + b->fail_timeout_ms;
+	counts = !set->parted;
 	pthread_mutex_unlock(&set->lock);
 	if (!goes_out)
 		return;
 	count_one(COUNT_backend_ejections);
-	count_add(COUNT_backend_addresses_out, 1);
+	count_add(COUNT_backend_addresses_out, counts);
 	log_warn("an address of a backend is left out for a while",
 		LOG_STR("backend", set->backend), LOG_STR("address", a->text),
 		LOG_INT("fails", fails), LOG_INT("for_ms", b->fail_timeout_ms),

@@ -9,6 +9,10 @@
  *
  * Passive: nothing is asked of a backend but requests. The clock is the caller's. Any
  * thread.
+ *
+ * What is known hangs at the configuration, and a reload hands it on to the next one for
+ * each backend that keeps its name and addresses. Requests and idle connections, which may
+ * outlive the configuration, hold it too.
  */
 #ifndef WEIR_PROXY_ADDRESSES_H
 #define WEIR_PROXY_ADDRESSES_H
@@ -17,10 +21,28 @@
 
 struct addresses;
 
-/* Of these addresses of the backend of that name: the same for each snapshot of the
- * configuration that has them. Lives as long as the process; there are as many as were
- * ever configured. NULL when memory is out. */
-struct addresses *addresses_of(const struct backend *b);
+/* Of the addresses b has now, with nothing known of them yet: one reference. NULL when
+ * memory is out. */
+struct addresses *addresses_new(const struct backend *b);
+/* References. The last addresses_unref() frees. NULL is fine. */
+struct addresses *addresses_ref(struct addresses *set);
+void addresses_unref(struct addresses *set);
+/* Whether b has that name and these addresses in that order. */
+bool addresses_are_of(const struct addresses *set, const struct backend *b);
+
+/*
+ * A reload. addresses_hand_on() fills backend.known of all FastCGI backends of fresh, with
+ * what is known in now, the configuration in force (NULL: none yet), or anew; fresh holds
+ * it until its end. To be called before fresh is shared. False when memory is out.
+ *
+ * Once fresh is to take the place of now, and before anybody is told, addresses_part() says
+ * so to all that is known in now and is not in fresh.
+ */
+bool addresses_hand_on(const struct config *now, struct config *fresh);
+void addresses_part(const struct config *now, const struct config *fresh);
+/* It is in no configuration any more that is in force: who still uses it may go on, but the
+ * gauge of addresses left out does not count it. */
+bool addresses_have_parted(struct addresses *set);
 
 /*
  * Chooses an address (its index) for a request and counts the request there until

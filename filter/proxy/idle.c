@@ -13,7 +13,7 @@ struct idle {
 	uv_timer_t timer;
 	unsigned handles; /* that are not closed yet */
 	int fd;
-	const struct addresses *backend;
+	struct addresses *backend; /* a reference */
 	int address;
 };
 
@@ -36,6 +36,7 @@ static int take_out(struct idle **link)
 	uv_close((uv_handle_t *)&i->poll, handle_closed);
 	uv_close((uv_handle_t *)&i->timer, handle_closed);
 	count_add(COUNT_backend_idle, -1);
+	addresses_unref(i->backend);
 	return i->fd;
 }
 
@@ -105,7 +106,7 @@ static void keep_at_most(const struct addresses *backend, uint64_t most)
 	}
 }
 
-void idle_put(uv_loop_t *loop, const struct addresses *backend, int address, int fd,
+void idle_put(uv_loop_t *loop, struct addresses *backend, int address, int fd,
 	uint64_t at_most, uint64_t for_ms)
 {
 	struct idle *i = at_most ? calloc(1, sizeof(*i)) : NULL;
@@ -119,7 +120,7 @@ void idle_put(uv_loop_t *loop, const struct addresses *backend, int address, int
 	i->poll.data = i->timer.data = i;
 	i->handles = 2;
 	i->fd = fd;
-	i->backend = backend;
+	i->backend = addresses_ref(backend);
 	i->address = address;
 	i->next = youngest;
 	youngest = i;

@@ -3,7 +3,8 @@
  *
  * Each thread keeps its own, since a connection belongs to a loop. One that the
  * application closes, or on which it says anything, is closed at once. php-fpm lends a
- * process to each connection, idle or not; so few are kept, and not for long.
+ * process to each connection, idle or not; so few are kept, and not for long. Each holds
+ * the addresses of its backend, by which it is found again.
  */
 #ifndef WEIR_PROXY_IDLE_H
 #define WEIR_PROXY_IDLE_H
@@ -18,7 +19,7 @@ int idle_take(const struct addresses *backend, int address);
 
 /* Takes fd over. Of one backend at most at_most are kept, of which the oldest makes
  * room; each is closed after for_ms. at_most 0 closes it. */
-void idle_put(uv_loop_t *loop, const struct addresses *backend, int address, int fd,
+void idle_put(uv_loop_t *loop, struct addresses *backend, int address, int fd,
 	uint64_t at_most, uint64_t for_ms);
 
 /* Closes all that the calling thread keeps. They do not keep its loop running, but it

@@ -405,11 +405,7 @@ static void start(struct relay *r)
 		relay_finish(r, RELAY_BAD_REQUEST, "CR, LF or NUL in a path");
 		return;
 	}
-	f->addresses = addresses_of(b);
-	if (!f->addresses) {
-		relay_finish(r, RELAY_FAILED, "no memory");
-		return;
-	}
+	f->addresses = addresses_ref(b->known);
 	f->keep = b->keep;
 	f->keep_idle_ms = (uint64_t)b->keep_idle_ms;
 	if (!fastcgi_prepare(f))
@@ -483,6 +479,8 @@ static void stop(struct relay *r, bool whole)
 		idle_put(r->loop, f->addresses, f->at, relay_watch_release(&f->watch),
 			f->keep, f->keep_idle_ms);
 	fastcgi_leave(f);
+	addresses_unref(f->addresses);
+	f->addresses = NULL;
 	buf_release(&f->head);
 }
 

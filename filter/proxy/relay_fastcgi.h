@@ -28,11 +28,11 @@ struct relay_fastcgi {
 
 	/* Finding somebody who takes the connection. Sets of addresses: bit i is the
 	 * address i. */
-	struct addresses *addresses;
-	int at;                  /* the address in use; -1: none */
-	uint64_t tried;          /* in this round */
-	uint64_t spent;          /* not to be asked again for this request */
-	uint64_t blamed;         /* whose failure is counted */
+	struct addresses *addresses; /* a reference; NULL until it starts */
+	int at;                      /* the address in use; -1: none */
+	uint64_t tried;              /* in this round */
+	uint64_t spent;              /* not to be asked again for this request */
+	uint64_t blamed;             /* whose failure is counted */
 	bool not_well;           /* the address in use has shown nothing good this time */
 	bool repeatable;         /* it may go out on more than one */
 	bool fresh;              /* no kept connection any more */

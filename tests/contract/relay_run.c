@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "proxy/addresses.h"
 
 void sleep_ms(int ms)
 {
@@ -134,6 +135,21 @@ static void on_too_long(uv_timer_t *timer)
 	cr_assert_fail("half a minute has passed");
 }
 
+/* Runs at one backend share what is known of it, one after the other or at once. */
+static struct addresses *know(const struct backend *b)
+{
+	static struct addresses *last;
+
+	if (b->kind != BACKEND_FASTCGI)
+		return NULL;
+	if (!last || !addresses_are_of(last, b)) {
+		addresses_unref(last);
+		last = addresses_new(b);
+		cr_assert(last);
+	}
+	return addresses_ref(last);
+}
+
 static void start(struct run *r, uv_loop_t *loop)
 {
 	static const struct relay_events events = { on_head, on_body, on_end };
@@ -150,6 +166,7 @@ static void start(struct run *r, uv_loop_t *loop)
 	};
 
 	cr_assert(request_index(&r->request));
+	r->backend.known = know(&r->backend);
 	r->loop = loop;
 	uv_update_time(loop);
 	r->began_ms = uv_now(loop);
@@ -213,6 +230,7 @@ void run_release(struct run *r)
 	free(r->backend.prefix);
 	free(r->backend.path);
 	free(r->backend.addrs);
+	addresses_unref(r->backend.known);
 	request_release(&r->request);
 	spool_release(&r->body);
 	buf_release(&r->head);

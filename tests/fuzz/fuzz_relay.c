@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "fuzz.h"
+#include "proxy/addresses.h"
 #include "proxy/relay_kind.h"
 #include "sim.h"
 
@@ -298,6 +299,8 @@ static void prepare(struct run *r, uint8_t flags)
 	if (flags & METHOD_POST)
 		MUST(spool_add(&body, VIEW("a body of some bytes")) == SPOOL_OK);
 	backend.keep = flags & KEEP ? 2 : 0;
+	backend.known = addresses_new(&backend);
+	MUST(backend.known);
 	sim_connect_says = flags & CONNECT_SLOW ? EINPROGRESS : 0;
 	r->job = (struct relay_job){ .backend = &backend,
 		.request = &r->rq,
@@ -331,6 +334,7 @@ static struct buf run(struct view in, size_t cut)
 	relays_end();
 	sim_settle();
 	sim_end();
+	addresses_unref(backend.known);
 	for (size_t i = 0; i < r->n_pieces; i++)
 		fuzz_drop(r->pieces[i]);
 	request_release(&r->rq);

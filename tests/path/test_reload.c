@@ -366,6 +366,32 @@ Test(reload, keeps_the_connections_and_the_health_of_unchanged_backends, .timeou
 	cr_assert_eq(weir_counter(w, "backend_retries"), 0);
 }
 
+Test(reload, forgets_what_was_known_of_addresses_that_are_gone, .timeout = 60)
+{
+	const char *echo = echo_start(2), *down = addr_unix("down.sock");
+	const char *both = text("fastcgi = %s\nfastcgi = %s\n", down, echo);
+	struct weir *w = weir_start(&(struct weir_spec){ .server = "workers = 2\n",
+		.sections = text(IN_MEMORY
+			"[backend half]\n%smax_fails = 1\nfail_timeout = 1h\n",
+			both),
+		.endpoints = "[endpoint half]\nmatch = GET /half\nbackend = half\n" });
+	struct fcgi_request half = { .uri = "/half" };
+
+	for (int times = 1; times <= 2; times++) {
+		cr_assert(WAIT_UNTIL(10000,
+			call(w, &half) == 200 &&
+				weir_counter(w, "backend_ejections") == times));
+		cr_expect_eq(weir_counter(w, "backend_addresses_out"), 1);
+		edit(w, both, text("fastcgi = %s\n", echo));
+		reload(w, RELOADED);
+		cr_expect_eq(weir_counter(w, "backend_addresses_out"), 0);
+		/* Back again, it is asked again. */
+		edit(w, text("fastcgi = %s\n", echo), both);
+		reload(w, RELOADED);
+	}
+	expect_clean_end(w);
+}
+
 /* ---- Under load ---- */
 
 #define MANY 500000
