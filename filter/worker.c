@@ -17,6 +17,7 @@
 #include "ending.h"
 #include "exchange.h"
 #include "front/connection.h"
+#include "proxy/idle.h"
 #include "proxy/relay.h"
 
 #define STATE_EVERY_MS 200 /* how often the state others may read is renewed */
@@ -87,6 +88,7 @@ static void take_config(struct worker *w, struct config *c)
 	w->exchanges.config = c;
 	connections_configure(&w->connections, c);
 	store_reload(w->exchanges.store, c);
+	idle_configure(c);
 }
 
 static void look_in_inbox(uv_async_t *wake)

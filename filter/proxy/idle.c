@@ -109,7 +109,8 @@ static void keep_at_most(const struct addresses *backend, uint64_t most)
 void idle_put(uv_loop_t *loop, struct addresses *backend, int address, int fd,
 	uint64_t at_most, uint64_t for_ms)
 {
-	struct idle *i = at_most ? calloc(1, sizeof(*i)) : NULL;
+	bool wanted = at_most && !addresses_have_parted(backend);
+	struct idle *i = wanted ? calloc(1, sizeof(*i)) : NULL;
 
 	if (!i || uv_poll_init(loop, &i->poll, fd) < 0) {
 		free(i);
@@ -130,6 +131,20 @@ void idle_put(uv_loop_t *loop, struct addresses *backend, int address, int fd,
 	uv_unref((uv_handle_t *)&i->poll);
 	uv_unref((uv_handle_t *)&i->timer);
 	keep_at_most(backend, at_most);
+}
+
+void idle_configure(const struct config *c)
+{
+	struct idle **link = &youngest;
+
+	while (*link) {
+		if (addresses_have_parted((*link)->backend))
+			close(take_out(link));
+		else
+			link = &(*link)->next;
+	}
+	for (size_t i = 0; i < c->n_backends; i++)
+		keep_at_most(c->backends[i].known, c->backends[i].keep);
 }
 
 void idle_close_all(void)

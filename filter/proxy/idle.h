@@ -18,9 +18,14 @@
 int idle_take(const struct addresses *backend, int address);
 
 /* Takes fd over. Of one backend at most at_most are kept, of which the oldest makes
- * room; each is closed after for_ms. at_most 0 closes it. */
+ * room; each is closed after for_ms. at_most 0 closes it, and so does a reload that has
+ * dropped the backend. */
 void idle_put(uv_loop_t *loop, struct addresses *backend, int address, int fd,
 	uint64_t at_most, uint64_t for_ms);
+
+/* After a reload: of what the calling thread keeps, closes what c has no backend for, and
+ * what is more than its backend.keep. */
+void idle_configure(const struct config *c);
 
 /* Closes all that the calling thread keeps. They do not keep its loop running, but it
  * cannot be closed before. */

@@ -392,6 +392,66 @@ Test(reload, forgets_what_was_known_of_addresses_that_are_gone, .timeout = 60)
 	expect_clean_end(w);
 }
 
+static const char *holding(const char *addr, const char *lines)
+{
+	return text("[backend plain]\nfastcgi = %s\nkeep_idle = 1h\n%s", addr, lines);
+}
+
+/* One worker, as each has its own connections. */
+Test(reload, closes_idle_connections_that_are_no_longer_wanted, .timeout = 60)
+{
+	const char *first = echo_start(1), *second = echo_start(1);
+	const char *const lines[] = { holding(first, "keep = 2\n"),
+		holding(second, "keep = 2\n"), holding(second, "") };
+	struct weir *w = weir_start(&(struct weir_spec){ .server = "workers = 1\n",
+		.sections = text(IN_MEMORY "%s", lines[0]),
+		.endpoints = text(RULE, 1000) });
+
+	for (size_t i = 0; i < 2; i++) {
+		cr_assert_eq(get(w), 200);
+		cr_assert(weir_counts(w, "backend_idle", 1, 10000));
+		edit(w, lines[i], lines[i + 1]);
+		reload(w, RELOADED);
+		cr_expect(weir_counts(w, "backend_idle", 0, 10000), "change %zu", i);
+	}
+}
+
+Test(reload, keeps_no_connection_of_a_request_that_ends_after_its_backend_is_gone,
+	.timeout = 60)
+{
+	const char *old = addr_unix("old.sock"), *new = addr_unix("new.sock");
+	const char *before = holding(old, "keep = 2\n");
+	static atomic_bool hold = true;
+	static const struct backend_script held = { .stay = true, .hold = &hold };
+	struct backend *dropped = backend_start(old, &held);
+	struct weir *w = weir_start(&(struct weir_spec){ .server = "workers = 1\n",
+		.sections = text(IN_MEMORY "%s", before),
+		.endpoints = text(RULE, 1000) });
+	struct fcgi_request rq = { .uri = "/a" };
+	struct buf bytes = { 0 };
+	struct fcgi_answer a;
+	int fd = dial(w->addr);
+
+	backend_start(new, &plain);
+	fcgi_compose(&bytes, &rq);
+	fcgi_answer_init(&a);
+	cr_assert(fcgi_send(fd, buf_view(&bytes), 5000));
+	cr_assert(WAIT_UNTIL(10000, backend_count(dropped).requests == 1));
+	edit(w, before, holding(new, ""));
+	reload(w, RELOADED);
+	/* The new one answers: the worker has taken it. */
+	cr_assert_eq(backend_count(dropped).open, 1);
+	cr_assert(REACHES(w, 200));
+	atomic_store(&hold, false);
+	cr_assert(fcgi_exchange(fd, VIEW(""), &a, FCGI_UNTIL_END, 20000));
+	cr_assert_eq(answer_status(&a), 200);
+	cr_expect(WAIT_UNTIL(10000, backend_count(dropped).open == 0));
+	cr_expect_eq(weir_counter(w, "backend_idle"), 0);
+	fcgi_answer_release(&a);
+	buf_release(&bytes);
+	close(fd);
+}
+
 /* ---- Under load ---- */
 
 #define MANY 500000
