@@ -6,8 +6,8 @@
 #
 # Stations of one level do not know each other, but for limit, which asks store and
 # client, and front/request.h, which client, limit and proxy read. ctl and status are
-# programs of their own; ctl and main ask startable. Prints each include that goes the wrong way and fails if
-# there is any. --self plants some and fails unless each is found.
+# programs of their own; ctl and main ask startable. Prints each include that goes the
+# wrong way and fails if there is any. --self plants some and fails unless each is found.
 set -eu
 
 # The includes that a file in folder $1 (or the top-level file $1) may have.
