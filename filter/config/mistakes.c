@@ -89,8 +89,8 @@ static bool is_host_alone(struct view v)
 
 void mistake_hide_password(struct view v, struct buf *out)
 {
-	const char *at = v.n ? memrchr(v.p, '@', v.n) : NULL;
-	const char *mark = v.n ? memmem(v.p, v.n, "//", 2) : NULL;
+	const char *at = v.p ? memrchr(v.p, '@', v.n) : NULL;
+	const char *mark = v.p ? memmem(v.p, v.n, "//", 2) : NULL;
 	struct view secret;
 
 	if (!mark) {

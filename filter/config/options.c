@@ -462,7 +462,7 @@ bool option_is_sentence(const struct option *o)
 
 void option_shown(const struct option *o, struct view value, struct buf *out)
 {
-	const char *at = o->kind == &kind_redis && value.n ? memrchr(value.p, '@', value.n)
+	const char *at = o->kind == &kind_redis && value.p ? memrchr(value.p, '@', value.n)
 							   : NULL;
 
 	/* Whatever is before it: a URL without its "//" has a password all the same. */
