@@ -10,7 +10,8 @@ In a page the lines between
 
 are made of what the program says: of "weirctl options" in weir.ini(5), NAME being a
 section, and of filter/base/counters.h in weir(8). They have to be what would be made now;
---write puts it there. What stands around them is written by hand.
+--write puts it there. What stands around them is written by hand, and so are the attributes
+of rules, each of which has to have an entry of its own.
 """
 import difflib
 import os
@@ -40,9 +41,10 @@ def argument(text):
 
 
 def options(weirctl):
-    """section: lines, from what weirctl prints."""
+    """section: lines, and the names of a rule's attributes, from what weirctl prints."""
     told = subprocess.run([weirctl, "options"], check=True, capture_output=True,
                           text=True, timeout=60).stdout
+    told, _, rules = told.partition("\n[site], ")
     sections = {}
     entry = re.compile(r"^(\S+) = (.*?)    \((.*)\)$")
     for block in re.split(r"\n(?=\S)", told.strip()):
@@ -58,7 +60,10 @@ def options(weirctl):
         lines.append(f".It Cm {name} Li = {argument(kind)}")
         lines += prose(" ".join(" ".join(rest).split()))
         lines += prose(more[0].upper() + more[1:] + ".")
-    return sections
+    attributes = re.findall(r"^(\w+)=", rules, re.M)
+    if not attributes:
+        sys.exit("manual.py: weirctl options has no attributes of rules")
+    return sections, attributes
 
 
 def counters():
@@ -99,14 +104,20 @@ def main():
     if len(args) != 1:
         sys.exit("usage: tests/manual.py WEIRCTL [--write]")
     wrong = 0
-    for name, sources in (("weir.ini.5", options(args[0])),
-                          ("weir.8", {"counters": counters()})):
+    sections, attributes = options(args[0])
+    for name, sources, entries in (("weir.ini.5", sections, attributes),
+                                   ("weir.8", {"counters": counters()}, [])):
         path = os.path.join(TOP, "contrib/man", name)
         with open(path, encoding="utf-8") as f:
             page = f.read().splitlines()
         right = rewritten(page, sources)
         if sources:
             print(f"contrib/man/{name} has no place for {', '.join(sources)}")
+            wrong = 1
+        listed = {word for line in page if line.startswith(".It Cm ")
+                  for word in line[len(".It Cm "):].replace(",", " ").split()}
+        for entry in set(entries) - listed:
+            print(f"contrib/man/{name} has no entry for {entry} of a rule")
             wrong = 1
         if write:
             with open(path, "w", encoding="utf-8") as f:
