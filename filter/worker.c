@@ -30,7 +30,7 @@ struct worker {
 	struct connections connections;
 	struct exchanges exchanges;
 	struct config *config;
-	bool stopping;
+	bool stopping, forced;
 	bool lingers; /* a look-up has not ended; for worker_join() */
 
 	atomic_size_t load;
@@ -56,10 +56,13 @@ static void publish_state(uv_timer_t *t)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Once nothing is left to serve, closes what keeps the loop alive. */
+/* Once nothing is left to serve, also of what goes on without a client, closes what keeps
+ * the loop alive. */
 static void end_if_idle(struct worker *w)
 {
 	if (!w->stopping || w->connections.n || uv_is_closing((uv_handle_t *)&w->wake))
+		return;
+	if (relays_are_alone() && !w->forced)
 		return;
 	pthread_mutex_lock(&w->lock);
 	w->deaf = true;
@@ -79,6 +82,11 @@ static void connection_closed(void *owner)
 
 	atomic_fetch_sub(&w->load, 1);
 	end_if_idle(w);
+}
+
+static void none_alone(void *arg)
+{
+	end_if_idle(arg);
 }
 
 static void take_config(struct worker *w, struct config *c)
@@ -123,8 +131,10 @@ static void look_in_inbox(uv_async_t *wake)
 		w->stopping = true;
 		connections_stop(&w->connections);
 	}
-	if (force)
+	if (force) {
+		w->forced = true;
 		connections_break(&w->connections);
+	}
 	end_if_idle(w);
 }
 
@@ -133,6 +143,7 @@ static void *serve(void *arg)
 	struct worker *w = arg;
 
 	w->slot = counters_join();
+	relays_tell(none_alone, w);
 	uv_run(&w->loop, UV_RUN_DEFAULT);
 	w->lingers = !loop_end(&w->loop);
 	config_unref(w->config);

@@ -127,7 +127,8 @@ const struct option options[] = {
 	  "the web server sees the answer." },
 	{ "server", "stop_timeout", CONFIG(server.stop_timeout_ms), KIND(ms, 0, DAY), "30s",
 	  RELOAD,
-	  "After SIGTERM: longest wait for requests that are being served." },
+	  "After SIGTERM: longest wait for requests that are being served, and for programs "
+	  "that finish without a client (client_gone)." },
 	{ "server", "control", CONFIG(server.control), KIND(control, 0, 0),
 	  "unix:/run/weir/control.sock", RESTART,
 	  "Socket for weirctl and weir-status; empty for none." },

@@ -197,11 +197,11 @@ static void flush_errors(struct relay *r);
 static void shut(struct relay *r, bool whole)
 {
 	assert(r->state != RELAY_DONE);
-	relay_forget_alone(r);
 	r->kind->stop(r, whole);
 	flush_errors(r);
 	relay_enter(r, RELAY_DONE, 0);
 	uv_close((uv_handle_t *)&r->timer, free_relay);
+	relay_forget_alone(r); /* who is told then may end all that is left */
 }
 
 void relay_cancel(struct relay *r)

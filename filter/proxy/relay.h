@@ -75,9 +75,13 @@ void relay_resume(struct relay *r);
  * run on for what is freed in it: a few handles at once, a program until it is gone. */
 void relay_cancel(struct relay *r);
 
-/* Ends what the calling thread's relays have left behind: backends that have some time
- * to end by themselves, programs that finish without a client, idle connections. Before
- * a loop is to end. */
+/* Some of the calling thread's relays go on without their owners: backends that have some
+ * time to end by themselves, programs that finish without a client. */
+bool relays_are_alone(void);
+/* none_alone(arg) is called, from the loop or from inside relays_end(), whenever the last
+ * of those has ended. Of the calling thread; NULL: nobody is told. */
+void relays_tell(void (*none_alone)(void *arg), void *arg);
+/* Ends those, and idle connections. Before a loop is to end. */
 void relays_end(void);
 
 #endif

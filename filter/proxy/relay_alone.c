@@ -10,6 +10,8 @@
 #include "proxy/relay_kind.h"
 
 static _Thread_local struct relay *alone;
+static _Thread_local void (*tell)(void *arg);
+static _Thread_local void *tell_arg;
 
 void relay_go_alone(struct relay *r, bool whole, uint64_t for_ms)
 {
@@ -34,6 +36,19 @@ void relay_forget_alone(struct relay *r)
 	if (r->alone_next)
 		r->alone_next->alone_link = r->alone_link;
 	r->alone_link = NULL;
+	if (!alone && tell)
+		tell(tell_arg);
+}
+
+bool relays_are_alone(void)
+{
+	return alone != NULL;
+}
+
+void relays_tell(void (*none_alone)(void *arg), void *arg)
+{
+	tell = none_alone;
+	tell_arg = arg;
 }
 
 void relays_end(void)

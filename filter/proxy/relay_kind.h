@@ -105,7 +105,7 @@ bool relay_answer_is_whole(const struct relay *r);
  * ended for_ms later (for one that was cancelled, for_ms after it last said something) it
  * is made to. */
 void relay_go_alone(struct relay *r, bool whole, uint64_t for_ms);
-/* For relay.c, when such a one is over; nothing for others. */
+/* For relay.c, when such a one is over and all it held is released; nothing for others. */
 void relay_forget_alone(struct relay *r);
 
 /* The parameter that must not be passed on because of CR, LF or NUL in it, or NULL. */

@@ -452,3 +452,57 @@ Test(stopping, cuts_off_what_still_runs_when_its_patience_is_over)
 	cr_assert_eq(process_exit(s->weir->process, 10000), 0);
 	close(fd);
 }
+
+/* A program that needs so long for its work, and says in a file what came of it. */
+static void write_job(const char *dir, int seconds)
+{
+	const char *path = text("%s/job.sh", dir);
+
+	file_write(path,
+		text("#!/bin/sh\n"
+		     "exec 2>/dev/null\n" /* where a shell says what was killed */
+		     "trap 'echo cut off >%s/outcome; exit' TERM\n"
+		     "echo >%s/begun\n"
+		     "sleep %d\n"
+		     "echo finished >%s/outcome\n",
+			dir, dir, seconds, dir));
+	cr_assert_eq(system(text("chmod 755 %s", path)), 0);
+}
+
+Test(stopping, lets_a_program_without_a_client_finish_within_its_patience, .timeout = 100)
+{
+	static const struct {
+		const char *stop_timeout;
+		int job_s;
+		const char *outcome;
+	} rows[] = {
+		{ "60s", 3, "finished\n" },
+		{ "1s", 60, "cut off\n" },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct site *s = site_start(&(struct site_spec){ .no_php = true,
+			.server = text("stop_timeout = %s\n", rows[i].stop_timeout),
+			.cgi = "client_gone = finish\n",
+			.endpoints = "[endpoint job]\nmatch = * /job.sh\n"
+				     "backend = cgi\n" });
+		const char *outcome = text("%s/outcome", s->programs);
+		int fd;
+
+		write_job(s->programs, rows[i].job_s);
+		unlink(outcome);
+		unlink(text("%s/begun", s->programs));
+		fd = send_request(s->addr, &(struct fcgi_request){ .uri = "/job.sh" });
+		cr_assert(WAIT_UNTIL(
+			10000, access(text("%s/begun", s->programs), F_OK) == 0));
+		close(fd);
+		cr_assert(weir_counts(s->weir, "requests_abandoned", 1, 5000));
+		cr_assert(weir_counts(s->weir, "connections_open", 0, 5000));
+		process_signal(s->weir->process, SIGTERM);
+		cr_assert_eq(process_exit(s->weir->process, 30000), 0);
+		/* Who is told to end may do so a moment after weir. */
+		cr_assert(WAIT_UNTIL(5000, access(outcome, F_OK) == 0));
+		cr_assert(WAIT_UNTIL(5000, !strcmp(file_read(outcome), rows[i].outcome)),
+			"%s", file_read(outcome));
+	}
+}
