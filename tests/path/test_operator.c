@@ -16,9 +16,11 @@ static const struct backend_script babble = {
 	.early = true, .pieces = &greeting, .n_pieces = 1
 };
 
-#define RULES                                                  \
-	"[endpoint a]\nmatch = GET /a\nbackend = plain\n"      \
-	"@RateLimit = type=user count=2 window=1h\n"           \
+#define RULES                                             \
+	"[endpoint a]\nmatch = GET /a\nbackend = plain\n" \
+	"@RateLimit = type=user count=2 window=1h\n"
+/* Where there is a directory to have them in. */
+#define PLANS                                                  \
 	"@RateLimit = type=user plan=paid count=4 window=1h\n" \
 	"@RateLimit = type=user plan=bulk count=100000 window=1h\n"
 
@@ -30,7 +32,7 @@ static struct weir_spec spec_with(const char *more)
 		.sections = text(
 			"[store]\ntype = memory\n[backend plain]\nfastcgi = %s\n%s", addr,
 			more),
-		.endpoints = RULES };
+		.endpoints = strstr(more, "directory =") ? RULES PLANS : RULES };
 }
 
 static struct weir *running(const char *more)
@@ -212,14 +214,17 @@ Test(operator, is_told_what_a_command_line_should_be)
 
 Test(operator, checks_what_is_to_be_put_in_force)
 {
-	struct weir_spec spec = spec_with("");
-	const struct weir *w = weir_configure(&spec);
-	const char *out = weirctl("-c %s check", w->ini);
+	struct weir_spec spec = spec_with("[client]\nuser = remote_user\n");
+	const struct weir *w;
+	const char *out;
 	struct run r;
 
+	spec.endpoints = RULES "@RateLimit = type=user plan=default count=4 window=1h\n";
+	w = weir_configure(&spec);
+	out = weirctl("-c %s check", w->ini);
 	cr_assert(strstr(out, text("%s: files 2, endpoints 1, backends 1", w->ini)), "%s",
 		out);
-	cr_assert(strstr(out, "plan paid: 4"), "%s", out);
+	cr_assert(strstr(out, "plan default: 4"), "%s", out);
 	file_write(w->ini, "[server]\nworkers = many\n");
 	r = weirctl_run("-c %s check", w->ini);
 	cr_assert_eq(r.status, 1);
