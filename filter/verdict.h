@@ -25,7 +25,8 @@ enum decided_by {
 /* One tier's part. Times are from the moment of the decision. */
 struct tier_verdict {
 	const struct tier *tier; /* NULL for the total of the fallback */
-	const struct rule *rule; /* the one chosen by the client's plan */
+	const struct rule *rule; /* the one chosen by the client's plan; NULL likewise */
+	const struct rate *rate; /* by which it was counted: the rule's, or that total's */
 	bool admitted;           /* within its limit */
 	uint64_t remaining;      /* what is left after this request */
 	int64_t wait_us;         /* until this cost would fit; 0 when admitted */

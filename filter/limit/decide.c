@@ -58,8 +58,9 @@ static void gather(struct decision *d, const struct tiers *tiers, const char *pl
 		if (!rule || rule->mode == MODE_OFF || rule->counting == COUNT_UNLIMITED)
 			continue;
 		assert(v->n_tiers < TIERS_MAX); /* config counts them */
-		v->tiers[v->n_tiers++] = (struct tier_verdict){ .tier = &tiers->list[i],
-			.rule = rule };
+		v->tiers[v->n_tiers++] = (struct tier_verdict){
+			.tier = &tiers->list[i], .rule = rule, .rate = &rule->rate
+		};
 	}
 }
 
@@ -135,8 +136,7 @@ static void out_of_memory(struct decision *d)
 
 	if (log_gate_open(&gate, clock_mono_us(), &missed))
 		log_error("no memory to count a request", LOG_INT("suppressed", missed));
-	decide_uncounted(
-		d, d->config->store.type == STORE_MEMORY || d->policy == ON_ERROR_CLOSED);
+	decide_uncounted(d, d->in_memory || d->policy == ON_ERROR_CLOSED);
 }
 
 static void read_view(struct tier_verdict *tv, const struct rate_view *view)
@@ -183,7 +183,7 @@ static void blame_all(struct decision *d)
 	if (t->over_total) {
 		struct tier_verdict *total = &v->tiers[v->n_tiers++];
 
-		*total = (struct tier_verdict){ .tier = NULL };
+		*total = (struct tier_verdict){ .rate = t->total_rate };
 		read_view(total, &t->total);
 		total->admitted = false;
 		blame(v, total);
@@ -401,6 +401,7 @@ void limit_decide(struct decision *d, struct store *s, const struct config *c,
 
 	assert(!d->pending);
 	d->config = c;
+	d->in_memory = store_is_memory(s);
 	d->verdict = (struct verdict){ 0 };
 	d->take = (struct take){ .tiers = d->asks, .done = answered };
 	if (!client->exempt && c->server.mode != MODE_OFF) {

@@ -47,6 +47,7 @@ struct decision {
 	struct rate rates[TIERS_MAX];     /* of the asks; two tiers can come to one */
 	enum on_error policy; /* strictest of the tiers that may refuse; open without any */
 	bool enforces;        /* there are any */
+	bool in_memory;       /* the store is memory: there is nothing else to count in */
 	struct buf keys;
 	bool pending;
 };

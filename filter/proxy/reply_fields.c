@@ -55,11 +55,6 @@ static void collect(struct shown *s, const struct config *c, const struct verdic
 	}
 }
 
-static const struct rate *rate_of(const struct config *c, const struct tier_verdict *tv)
-{
-	return tv->rule ? &tv->rule->rate : &c->fallback.rate;
-}
-
 /* The draft's t is the time until more quota is available. Of a tier that refuses it is
  * the wait, so it agrees with Retry-After; of one that admits only the time is known
  * until all of its quota is back, which errs on the safe side. */
@@ -108,9 +103,10 @@ static bool has_burst(const struct rate *rate)
 }
 
 /* t later than latest_s is left out. False when both did not fit any more. */
-static bool put_tier(struct buf *policy, struct buf *state, const struct rate *rate,
-	const struct tier_verdict *tv, uint64_t latest_s)
+static bool put_tier(struct buf *policy, struct buf *state, const struct tier_verdict *tv,
+	uint64_t latest_s)
 {
+	const struct rate *rate = tv->rate;
 	const char *comma = policy->n ? ", " : "";
 	size_t policy_n = policy->n, state_n = state->n;
 
@@ -133,14 +129,12 @@ static bool put_tier(struct buf *policy, struct buf *state, const struct rate *r
 	return false;
 }
 
-static void put_rate_limit(
-	struct buf *head, const struct shown *s, const struct config *c, uint64_t latest_s)
+static void put_rate_limit(struct buf *head, const struct shown *s, uint64_t latest_s)
 {
 	struct buf policy = { 0 }, state = { 0 };
 
 	for (size_t i = 0; i < s->n; i++)
-		if (!put_tier(&policy, &state, rate_of(c, s->tiers[i]), s->tiers[i],
-			    latest_s))
+		if (!put_tier(&policy, &state, s->tiers[i], latest_s))
 			break;
 	/* Without memory for them the answer goes out without them. */
 	if (policy.n && buf_ok(&policy) && buf_ok(&state)) {
@@ -163,9 +157,10 @@ static void put_x_field(struct buf *head, const char *name, uint64_t value)
 	buf_add_str(head, "\r\n");
 }
 
-static void put_x_rate_limit(
-	struct buf *head, const struct tier_verdict *tv, const struct rate *rate)
+static void put_x_rate_limit(struct buf *head, const struct tier_verdict *tv)
 {
+	const struct rate *rate = tv->rate;
+
 	put_x_field(head, "Limit", has_burst(rate) ? rate->burst : rate->count);
 	put_x_field(head, "Remaining", tv->remaining);
 	put_x_field(head, "Reset", reset_s(tv));
@@ -182,7 +177,7 @@ void reply_rate_limit_fields(
 		return;
 	if (c->reply.rate_limit_fields)
 		put_rate_limit(
-			head, &s, c, refused ? (uint64_t)retry_s(v->wait_us) : UINT64_MAX);
+			head, &s, refused ? (uint64_t)retry_s(v->wait_us) : UINT64_MAX);
 	if (c->reply.x_rate_limit_fields)
-		put_x_rate_limit(head, s.tiers[0], rate_of(c, s.tiers[0]));
+		put_x_rate_limit(head, s.tiers[0]);
 }

@@ -123,6 +123,7 @@ static void take_local(struct store *s, struct take *t)
 	t->total = rate_look(&sh->total, &sh->total_rate, 1, now_us);
 	if (!t->total.admitted) {
 		t->over_total = true;
+		t->total_rate = &sh->total_rate;
 		for (size_t i = 0; i < t->n_tiers; i++)
 			t->views[i] = unknown;
 		goto out;
@@ -308,6 +309,11 @@ void store_reload(struct store *s, struct config *c)
 	config_unref(old);
 }
 
+bool store_is_memory(const struct store *s)
+{
+	return !s->redis;
+}
+
 void store_close(struct store *s)
 {
 	if (!s)
@@ -344,6 +350,7 @@ void store_take(struct store *s, struct take *t)
 	t->admitted = t->failed = t->closed = t->over_total = t->probes = false;
 	memset(t->views, 0, sizeof(t->views));
 	memset(&t->total, 0, sizeof(t->total));
+	t->total_rate = NULL;
 	t->link = NULL;
 	if (!s->redis)
 		take_memory(s, t);

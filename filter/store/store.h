@@ -48,6 +48,8 @@ struct take {
 	bool over_total; /* refused by fallback.rate, and no tier was asked: views are
 			  * unknown; total says for how long */
 	struct rate_view total;
+	const struct rate *total_rate; /* over_total: fallback.rate as it is in force, which
+					* a reload leaves as it was; for ever */
 
 	/* Private to the store. */
 	struct take **link; /* the one pointer the store has to this, or NULL */
@@ -72,6 +74,9 @@ struct store *store_new(uv_loop_t *loop, struct config *c, struct store_shared *
  * time-outs, policies and the password of Redis. Type, servers and sizes stay what they
  * were. */
 void store_reload(struct store *s, struct config *c);
+/* Whether memory is the store, and not what counts while Redis is silent: as the process
+ * was started, whatever a configuration says that came later. */
+bool store_is_memory(const struct store *s);
 /* Drops the connection and every pending question without calling done. The memory
  * is freed once the loop has run its close callbacks and a look-up under way has ended; a
  * loop that ends before that (ending.h) leaves it. */

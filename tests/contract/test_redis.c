@@ -734,6 +734,11 @@ Test(redis, everything_local_stays_under_the_total)
 	cr_assert(!other.take.total.admitted);
 	cr_assert_gt(other.take.total.wait_us, 0);
 	cr_assert(other.take.views[0].admitted);
+	a.config->fallback.rate.count = 1000;
+	store_reload(a.store, a.config);
+	ask(&other);
+	cr_assert(other.take.over_total);
+	cr_assert_eq(other.take.total_rate->count, 1, "as it was at the start");
 	asker_stop(&a);
 }
 

@@ -214,6 +214,42 @@ Test(reload, names_what_needs_a_restart_until_it_is_as_it_was, .timeout = 60)
 	cr_assert_null(strstr(reload(w, last), "need a restart"));
 }
 
+/* Nobody listens there, so that the fallback decides. */
+#define SILENT_REDIS "[store]\nurl = unix:///nowhere/redis.sock\n"
+
+Test(reload, leaves_the_total_of_the_fallback_and_what_is_told_of_it, .timeout = 60)
+{
+	const char *addr = addr_unix("plain.sock");
+	const struct fcgi_request rq = { .uri = "/a" };
+	struct fcgi_answer a;
+	struct weir *w;
+
+	backend_start(addr, &plain);
+	w = weir_start(&(struct weir_spec){ .server = "workers = 1\n",
+		.sections = text(SILENT_REDIS "[fallback]\nrate = 2/h\n[reply]\n"
+					      "[backend plain]\nfastcgi = %s\n",
+			addr),
+		.endpoints = text(RULE, 1000) });
+	cr_assert_eq(get(w), 200);
+	cr_assert_eq(get(w), 200);
+	cr_assert_eq(get(w), 429);
+	edit(w, "rate = 2/h", "rate = 50/m");
+	edit(w, "[reply]\n", "[reply]\nx_rate_limit_fields = yes\n");
+	reload(w, "need a restart");
+	cr_assert(WAIT_UNTIL(5000, names(process_log(w->process), "fallback.rate")));
+	for (bool taken = false; !taken; fcgi_answer_release(&a)) {
+		const char *limit;
+
+		cr_assert(fcgi_call(w->addr, &rq, &a, 20000));
+		cr_assert_eq(answer_status(&a), 429);
+		cr_assert_str_eq(
+			answer_field(&a, "RateLimit-Policy"), "\"fallback\";q=2;w=3600");
+		limit = answer_field(&a, "X-RateLimit-Limit");
+		taken = limit != NULL;
+		cr_assert(!taken || strcmp(limit, "2") == 0, "%s", limit);
+	}
+}
+
 /* ---- Who is being served ---- */
 
 Test(reload, lets_requests_end_under_the_rules_they_began_with, .timeout = 60)

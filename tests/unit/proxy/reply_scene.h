@@ -18,6 +18,7 @@ struct scene {
 	struct endpoint endpoint;
 	struct tier tiers[TIERS_MAX];
 	struct rule rules[TIERS_MAX];
+	struct rate total_rate;
 	struct verdict v;
 };
 
@@ -28,7 +29,7 @@ static inline void scene_init(struct scene *s, enum outcome outcome)
 {
 	*s = (struct scene){ 0 };
 	s->c.reply.message = default_message;
-	s->c.fallback.rate = (struct rate){ .algorithm = RATE_TOKEN_BUCKET,
+	s->total_rate = (struct rate){ .algorithm = RATE_TOKEN_BUCKET,
 		.count = 1000,
 		.window_us = US_PER_S,
 		.burst = 1000 };
@@ -47,8 +48,19 @@ static inline struct tier_verdict *add_tier(
 					     .window_us = window_us,
 					     .burst = count } };
 	s->tiers[i] = (struct tier){ .label = label, .rules = &s->rules[i], .n_rules = 1 };
-	s->v.tiers[i] = (struct tier_verdict){ .tier = &s->tiers[i], .rule = &s->rules[i] };
+	s->v.tiers[i] = (struct tier_verdict){
+		.tier = &s->tiers[i], .rule = &s->rules[i], .rate = &s->rules[i].rate
+	};
 	return &s->v.tiers[i];
+}
+
+/* The total of the fallback. */
+static inline struct tier_verdict *add_total(struct scene *s)
+{
+	struct tier_verdict *total = &s->v.tiers[s->v.n_tiers++];
+
+	*total = (struct tier_verdict){ .rate = &s->total_rate };
+	return total;
 }
 
 static inline void refuse(struct scene *s, struct tier_verdict *tv, int64_t wait_us)

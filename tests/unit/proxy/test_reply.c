@@ -65,7 +65,7 @@ Test(reply, all_refusing_rules_are_named_and_the_longest_wait_counts)
 	admit(add_tier(&s, site, 100, US_PER_S), 3, US_PER_S);
 	add_tier(&s, shadow, 1, 86400 * US_PER_S)->wait_us = 1000 * US_PER_S;
 	s.rules[3].mode = MODE_SHADOW;
-	refuse(&s, &s.v.tiers[s.v.n_tiers++], US_PER_S);
+	refuse(&s, add_total(&s), US_PER_S);
 	cr_assert(reply_refusal(
 		&r, &s.c, &s.v, &s.endpoint, &(struct request){ .id = "id" }));
 	json = json_loadb(r.body.p, r.body.n, 0, NULL);

@@ -72,7 +72,7 @@ Test(reply_fields, the_total_of_the_fallback_is_told_only_to_whom_it_refuses)
 
 	scene_init(&s, OUTCOME_REFUSED);
 	s.c.reply.rate_limit_fields = true;
-	total = &s.v.tiers[s.v.n_tiers++];
+	total = add_total(&s);
 	admit(total, 5, US_PER_S);
 	reply_rate_limit_fields(&head, &s.c, &s.v);
 	cr_assert_eq(head.n, 0);
