@@ -115,6 +115,9 @@
 	COUNTER(programs_unstarted,                                                       \
 		"CGI programs that could not be started for want of a process, memory "   \
 		"or descriptors (503).")                                                  \
+	COUNTER(control_refused,                                                          \
+		"Connections to the control socket that were told to try again because "  \
+		"32 were being served.")                                                  \
 	COUNTER(short_of_descriptors,                                                     \
 		"Times no file descriptor was left (EMFILE, ENFILE): a connection "       \
 		"waited, or a request got 503.")                                          \

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/counters.h"
+
 /* Places beyond those served, for telling somebody that there are no more. */
 #define PLACES_TO_REFUSE 8
 
@@ -260,6 +262,7 @@ static void accept_one(struct control *c)
 		return;
 	}
 	if (c->served > CONTROL_PEERS_MAX) {
+		count_one(COUNT_control_refused);
 		close_with_error(p,
 			VIEW("weir is busy with other control connections; "
 			     "try again in a few seconds"));

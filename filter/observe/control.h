@@ -24,7 +24,7 @@
 #include "base/buf.h"
 
 #define CONTROL_LINE_MAX    65536 /* bytes of a request without its newline */
-#define CONTROL_PEERS_MAX   32    /* served at once; more are told so and closed */
+#define CONTROL_PEERS_MAX   32    /* served at once; more are told so, closed, counted */
 #define CONTROL_PATIENCE_MS 10000 /* to send a whole line, and to take an answer */
 #define CONTROL_STORE_MAX   256   /* bytes of a store's state, with NUL */
 

@@ -277,6 +277,7 @@ Test(control, peers_beyond_the_limit_are_told_and_places_come_back)
 		expect_end(more[i]);
 		close(more[i]);
 	}
+	cr_assert_eq(counter_sum(COUNT_control_refused), COUNT_OF(more));
 	send_str(fds[0], STATUS);
 	expect_line(fds[0], "\"process\"");
 	for (size_t i = 0; i < COUNT_OF(fds); i++)
