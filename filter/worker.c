@@ -43,7 +43,7 @@ struct worker {
 	struct config *reload; /* takes w->config's place; a reference */
 	bool stop, force, make_room;
 	bool deaf; /* wake is closed: word left now is not heard */
-	char store_state[128];
+	char store_state[STORE_STATE_MAX];
 };
 
 static void publish_state(uv_timer_t *t)

@@ -36,7 +36,8 @@ bool worker_ended(const struct worker *w);
  * not ended: the process must end by leave(). */
 bool worker_join(struct worker *w);
 
-/* For the status: its slot of counters, and its store as store_state() puts it, copied. */
+/* For the status: its slot of counters, and its store as store_state() puts it, copied;
+ * cap of STORE_STATE_MAX holds all of it. */
 unsigned worker_slot(const struct worker *w);
 void worker_store_state(struct worker *w, char *out, size_t cap);
 

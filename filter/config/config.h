@@ -130,6 +130,10 @@ struct localized {
 	char *text;     /* with {retry_after} */
 };
 
+/* Bytes of what a store says of its state, with NUL (store/store.h): with several servers
+ * each has its reason in it. */
+#define STORE_STATE_MAX 1024
+
 /* One store.url. */
 struct redis_server {
 	struct net_addr addr; /* text to show; ss is unused when host is set */

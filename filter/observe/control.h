@@ -22,11 +22,11 @@
 #include <uv.h>
 
 #include "base/buf.h"
+#include "config/config.h"
 
 #define CONTROL_LINE_MAX    65536 /* bytes of a request without its newline */
 #define CONTROL_PEERS_MAX   32    /* served at once; more are told so, closed, counted */
 #define CONTROL_PATIENCE_MS 10000 /* to send a whole line, and to take an answer */
-#define CONTROL_STORE_MAX   256   /* bytes of a store's state, with NUL */
 
 /* What only main knows. Handed out zeroed; strings are borrowed until the call that
  * asked for it returns to the loop. */
@@ -40,8 +40,8 @@ struct control_facts {
 };
 
 struct control_worker {
-	unsigned slot;                 /* what counters_join() gave it */
-	char store[CONTROL_STORE_MAX]; /* copy of its store_state() */
+	unsigned slot;               /* what counters_join() gave it */
+	char store[STORE_STATE_MAX]; /* copy of its store_state() */
 };
 
 struct control_ops {

@@ -10,7 +10,6 @@
 #include "store/breaker.h"
 
 #define VOICE_US (10 * US_PER_S)
-#define WHY_MAX  512
 
 /* One trouble at a time, and whether the log has heard of it. */
 struct voice {
@@ -33,10 +32,10 @@ struct health {
 	struct breaker breaker;
 	int64_t opened_us;
 	uint64_t opened_failures; /* in a row; 0: opened by slow answers */
-	char opened_why[WHY_MAX];
-	char last_why[WHY_MAX];   /* of the last failure */
-	char last_where[WHY_MAX]; /* ... or of what came up since */
-	uint64_t down;            /* connections that have failed and are not up again */
+	char opened_why[HEALTH_OPENED_MAX];
+	char last_why[HEALTH_WHY_MAX];   /* of the last failure */
+	char last_where[HEALTH_WHY_MAX]; /* ... or of what came up since */
+	uint64_t down; /* connections that have failed and are not up again */
 	int64_t down_us;
 	struct voice open_voice, down_voice;
 	struct news news;
@@ -146,7 +145,7 @@ static void tell_up(struct health *h, const char *where, int64_t now_us)
 /* Two threads that do this at once may have their lines in either order. */
 static void unlock_and_tell(struct health *h)
 {
-	char why[WHY_MAX], where[WHY_MAX], opened_why[WHY_MAX];
+	char why[HEALTH_WHY_MAX], where[HEALTH_WHY_MAX], opened_why[HEALTH_OPENED_MAX];
 	const struct news news = h->news;
 
 	if (news.down || news.up || news.opened) {
@@ -179,7 +178,7 @@ static void unlock_and_tell(struct health *h)
 static void put_failures(struct health *h)
 {
 	snprintf(h->opened_why, sizeof(h->opened_why),
-		"%llu failures in a row, the last: %.400s",
+		"%llu failures in a row, the last: %s",
 		(unsigned long long)h->opened_failures, h->last_why);
 }
 

@@ -22,6 +22,11 @@
 
 #include "config/config.h"
 
+/* Bytes with NUL: why an attempt has failed, with each server's reason; and why the breaker
+ * is open, which can have that in it. A state has room for either. */
+#define HEALTH_WHY_MAX    (STORE_STATE_MAX - 128)
+#define HEALTH_OPENED_MAX (STORE_STATE_MAX - 32)
+
 struct health;
 
 /* NULL when memory is out. */

@@ -31,7 +31,7 @@ struct link {
 	unsigned turn;    /* to probe, or 0 */
 	int64_t tried_us; /* when GREETING_TRY was sent; 0: it is not on the wire */
 	int64_t took_us;  /* what the last one took */
-	char why[3 * WIRE_FAULT_MAX];
+	char why[HEALTH_WHY_MAX];
 
 	struct wire *wire;
 	/* Their addresses are the tags of the greeting's commands. */

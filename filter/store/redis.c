@@ -22,7 +22,7 @@ struct redis {
 	struct asks ended;   /* to be given back to the owner */
 	bool giving_back;
 	struct buf request; /* reused */
-	char state[600];
+	char state[STORE_STATE_MAX];
 
 	uv_timer_t timer;
 	int64_t armed_us; /* when it fires; INT64_MAX: never */
@@ -389,7 +389,7 @@ void redis_close(struct redis *r)
 
 const char *redis_state(struct redis *r)
 {
-	char why[512];
+	char why[HEALTH_OPENED_MAX];
 
 	health_why(r->health, why, sizeof(why));
 	if (!*why && link_why(r->link))

@@ -86,7 +86,8 @@ void store_take(struct store *s, struct take *t);
 /* Forgets a question that is still pending; done will not be called. */
 void store_cancel(struct take *t);
 
-/* For people: "memory", "redis", or "redis (down: why)". Borrowed until the loop runs on. */
+/* For people: "memory", "redis", or "redis (down: why)", in less than STORE_STATE_MAX bytes.
+ * Borrowed until the loop runs on. */
 const char *store_state(const struct store *s);
 
 #endif

@@ -114,3 +114,33 @@ Test(outage, of_the_first_address_moves_everybody_to_the_second)
 	cr_assert_str_neq(redis_run(second, "DBSIZE"), "0");
 	cr_assert_eq(weir_counter(w, "requests_uncounted"), 0);
 }
+
+/* Of as many as anybody has, at names of the usual length. */
+Test(outage, of_all_addresses_is_told_with_each_ones_reason)
+{
+	struct buf urls = { 0 };
+	const char *status = "";
+	struct weir *w;
+
+	for (unsigned i = 0; i < 8; i++)
+		buf_addf(
+			&urls, "url = unix:///nowhere/run/redis-number-%u/redis.sock\n", i);
+	w = start(text("%.*s", VIEW_ARG(buf_view(&urls))));
+	buf_release(&urls);
+	cr_assert_eq(get(w), 200);
+	cr_assert(WAIT_UNTIL(10000,
+		strstr(status = weirctl_run("-c %s status", w->ini).out, "redis (down: ")));
+	/* As soon as it is down, and when the breaker is open and says how that came. */
+	for (int open = 0; open < 2; open++) {
+		for (unsigned i = 0; i < 8; i++)
+			cr_expect(strstr(status,
+					  text("number-%u/redis.sock: No such file or "
+					       "directory",
+						  i)),
+				"number %u in %s", i, status);
+		cr_assert(WAIT_UNTIL(20000, is_open(w)));
+		cr_assert(WAIT_UNTIL(10000,
+			strstr(status = weirctl_run("-c %s status", w->ini).out,
+				"failures in a row")));
+	}
+}
