@@ -67,6 +67,7 @@ Test(deciding, names_in_the_log_who_decided)
 	cr_assert(process_logs(alone->process, "decided=fallback", 2000));
 	cr_assert_eq(ASK(redis, "/other", NULL), 404);
 	cr_assert(process_logs(redis->process, "decided=\"\"", 2000));
+	cr_assert(weir_counts(redis, "requests_unmatched", 1, 5000));
 }
 
 /* weir with a directory in which alice (plan paid) and an admin have tokens. */
@@ -163,6 +164,8 @@ Test(deciding, takes_what_a_request_says_it_costs_within_bounds, .timeout = 60)
 	cr_assert_eq(ASK(w, "/a", "HTTP_X_TOKENS=1000000"), 413);
 	cr_assert_eq(ASK(w, "/a", "A=1"), 200);
 	cr_assert_eq(ASK(w, "/a", "HTTP_X_TOKENS=1"), 429);
+	cr_assert(weir_counts(w, "requests_unfit", 1, 5000));
+	cr_assert(weir_counts(w, "requests_refused", 3, 5000));
 }
 
 Test(deciding, counts_by_a_key_of_ones_own, .timeout = 60)

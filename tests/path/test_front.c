@@ -379,6 +379,7 @@ static const struct {
 Test(front, answers_400_when_the_body_is_not_as_long_as_declared)
 {
 	struct site *s = small_site(NULL);
+	int64_t bad = 0;
 
 	for (size_t i = 0; i < COUNT_OF(lengths); i++) {
 		const char *params[] = { text("CONTENT_LENGTH=%s", lengths[i].length),
@@ -392,8 +393,12 @@ Test(front, answers_400_when_the_body_is_not_as_long_as_declared)
 			lengths[i].length);
 		cr_assert_eq(answer_status(&a), lengths[i].status, "\"%s\": %d",
 			lengths[i].length, answer_status(&a));
+		bad += lengths[i].status == 400;
+		cr_assert(weir_counts(s->weir, "requests_bad", bad, 5000), "\"%s\"",
+			lengths[i].length);
 		fcgi_answer_release(&a);
 	}
+	cr_assert_eq(weir_counter(s->weir, "requests_oversized"), 0);
 }
 
 Test(front, answers_431_to_a_head_over_the_limit_and_passes_one_below_it)
@@ -422,6 +427,8 @@ Test(front, answers_431_to_a_head_over_the_limit_and_passes_one_below_it)
 		}
 		fcgi_answer_release(&a);
 	}
+	cr_assert(weir_counts(s->weir, "requests_oversized", 2, 5000));
+	cr_assert_eq(weir_counter(s->weir, "requests_bad"), 0);
 }
 
 /* ---- Roles, ids, management ---- */

@@ -237,6 +237,10 @@ Test(refusals, are_json_whatever_was_wrong)
 		413);
 	/* Just fitting. */
 	cr_assert_eq(status_of(w, "/upload", NULL), 200);
+	/* The program that is missing had an endpoint. */
+	cr_assert(weir_counts(w, "requests_unmatched", 1, 5000));
+	cr_assert(weir_counts(w, "requests_oversized", 2, 5000));
+	cr_assert(weir_counts(w, "requests_forbidden", 1, 5000));
 }
 
 Test(refusals, of_count_0_carry_their_own_code)

@@ -113,6 +113,8 @@ Test(smuggling, finds_no_request_in_the_body_of_another, .timeout = 120)
 	cr_assert_eq(backend_count(b).requests, reached,
 		"%u requests reached the backend, not %u", backend_count(b).requests,
 		reached);
+	cr_assert(weir_counts(w, "requests_unmatched", 9 + 5 * 128, 5000));
+	cr_assert_eq(weir_counter(w, "requests_bad"), 0);
 	cr_assert(process_running(w->process));
 }
 
