@@ -23,6 +23,10 @@ Of each fault the table shows
 	unknown    charged by Redis but not admitted by it: questions whose answer was lost
 	changes    log lines of all three about the state of Redis
 
+Below it the fewest that were admitted of a limit that is always reached, while Redis decided
+for a window and a half on end: not less than half of the limit, so that refusing everybody
+is not taken for keeping it.
+
 Exits with 1 when anything is not as promised. What is promised without a figure here:
 no request is charged twice, and log lines come once a change.
 
@@ -35,8 +39,8 @@ import sys
 import time
 
 from redis_judge import HEAD, Judge, show_weirs
-from redis_scene import (PASSWORD, Redis, load_on, prepare_large_file, start_weirs, until_calm,
-                         warm_up)
+from redis_scene import (CALM, LIMIT, PASSWORD, WINDOW_S, Redis, load_on,
+                         prepare_large_file, start_weirs, until_calm, warm_up)
 from stage import PATIENCE_S, Broken, Stage, half_and_most, read_arguments, say, table
 
 LOST = "packets lost"
@@ -176,6 +180,11 @@ def password_changed(redis, act, length):
     redis.command("CONFIG", "SET", "requirepass", PASSWORD)
 
 
+def nothing(redis, act, length):
+    time.sleep(length)
+    act.over = time.monotonic()
+
+
 def packets_lost(networks):
     def lose(redis, act, length):
         for network in networks:
@@ -234,10 +243,12 @@ def make_networks(stage, wrong):
 
 
 def main():
-    arguments = read_arguments("Redis", [*FAULTS, LOST])
+    arguments = read_arguments("Redis", [*FAULTS, LOST, CALM])
     wrong = []
     with Stage(arguments.build) as stage:
         here, there = make_networks(stage, wrong)
+        # Behind the others: what they leave must not be a weir that only refuses.
+        FAULTS[CALM] = (nothing, 5, 10, {"lossless": True})
         faults = {name: FAULTS[name] for name in arguments.faults if name in FAULTS}
         if not faults:
             raise Broken("nothing is left to be tested")
@@ -255,6 +266,9 @@ def main():
         table(HEAD, rows)
         say(f"\nwhile open: {half_and_most(judge.while_open)} ms (p50/p99); of the memory "
             f"store beside it: {half_and_most(judge.beside)} ms; aim: within 1 ms at p99")
+        seen, fewest = judge.admitted_in_calm(acts)
+        say(f"in calm: at least {fewest} of /tight admitted within {1.5 * WINDOW_S} s, seen "
+            f"{seen} times; aim: {LIMIT // 2}")
         show_weirs(weirs, before, judge.wrong, stage.is_sanitized())
         wrong += dict.fromkeys(judge.wrong)
     say("")

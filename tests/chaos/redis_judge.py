@@ -1,6 +1,8 @@
 """What redis.py makes of the requests of a run: a row for each fault, and what is wrong."""
-from redis_scene import (BACK_S, CALM_S, GROWTH, LIMIT, LOCAL, SETTLED_S, SHARE, TIMEOUT_MS,
-                         WINDOW_S)
+from bisect import bisect_left
+
+from redis_scene import (BACK_S, CALM, CALM_S, DENIED_S, GROWTH, LIMIT, LOCAL, SETTLED_S,
+                         SHARE, TIMEOUT_MS, WINDOW_S)
 from stage import half_and_most, percentile, say, table, wait_until
 
 
@@ -46,6 +48,16 @@ def seconds_until_calm(requests, since):
     return None
 
 
+def calm_spans(requests):
+    """From when to when Redis decided everything."""
+    since = requests[0].began
+    for request in requests:
+        if request.decided != "redis":
+            yield since, request.began
+            since = max(since, request.ended)
+    yield since, requests[-1].began
+
+
 def while_open(requests, until):
     """What the fallback decided once it was in charge: after its first decisions, some
     of which had waited for Redis."""
@@ -65,6 +77,7 @@ class Judge:
         decided = {weir.name: weir.requests() for weir in [*weirs, memory]}
         for request in self.requests:
             request.decided = decided[request.target].get(request.number, ("", 0))[0]
+        self.of_weirs = [r for r in self.requests if r.target != memory.name]
         self.events = {weir.name: weir.events("redis is ") for weir in weirs}
         self.while_open, self.beside = [], []  # milliseconds, of all acts
 
@@ -94,6 +107,35 @@ class Judge:
                 self.blame(act, f"{weir.name} alone admitted {n} within {WINDOW_S} s")
         limit = LIMIT * 2 if act.losses else LIMIT
         return f"{by_redis}/{limit} {alone}/{SHARE}"
+
+    def admitted_in_calm(self, acts):
+        """While Redis decides, /tight is not only refused: how often that could be seen, and
+        the fewest that were admitted. What was taken when a stretch of a window and a half
+        began is free again after the window, so of those asked in the half as many are
+        admitted as the limit allows, if they were not before. Half of that is enough here:
+        when a request was decided is known only to lie between its beginning and its end."""
+        tight = [r for r in self.of_weirs if r.stream == "tight"]
+        began = [r.began for r in tight]
+        seen, fewest = 0, None
+        for since, until in calm_spans(self.of_weirs):
+            since += DENIED_S
+            while since + 1.5 * WINDOW_S <= until:
+                end = since + 1.5 * WINDOW_S
+                first, last = bisect_left(began, since - 1), bisect_left(began, end)
+                asked = last - bisect_left(began, since + WINDOW_S)
+                admitted = sum(r.status == 200 and r.ended >= since
+                               for r in tight[first:last])
+                if asked >= LIMIT // 2:  # else the machine was busy with something else
+                    seen += 1
+                    fewest = admitted if fewest is None else min(fewest, admitted)
+                    if admitted < min(asked, LIMIT) // 2:
+                        self.wrong.append(f"calm: of /tight only {admitted} were admitted "
+                                          f"within {1.5 * WINDOW_S} s")
+                since += WINDOW_S / 4
+        if not seen and any(act.fault == CALM for act in acts):
+            self.wrong.append("calm: Redis never decided everything for long enough to see "
+                              "whether /tight is admitted")
+        return seen, fewest
 
     def back(self, act):
         """The slowest process's time."""
@@ -159,7 +201,6 @@ class Judge:
         return n
 
     def row(self, act, acts):
-        self.of_weirs = [r for r in self.requests if r.target != self.memory.name]
         mine = [r for r in self.of_weirs if r.phase == act.phase]
         bad = [r for r in mine if not is_right(r)]
         broken = sum(map(is_failure_of_weir, mine))

@@ -5,8 +5,10 @@ import time
 
 from stage import PATIENCE_S, Broken, wait_until, write
 
+CALM = "none"  # the fault that is none
 CALM_S = 0.5  # so long Redis decides everything before it is said to be back
 BACK_S = 1.0
+DENIED_S = 1.0  # so long a weir may repeat a refusal without asking again
 SETTLED_S = 0.3  # from the fallback's first decision until nobody waits any longer
 GROWTH = 24 << 20  # bytes that a weir may have more at the end
 # Four times the default: a machine that tests other things beside this lets Redis wait.
