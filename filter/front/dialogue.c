@@ -7,7 +7,10 @@
  */
 #include "front/dialogue.h"
 
+#include <errno.h>
+
 #include "base/counters.h"
+#include "base/shortage.h"
 
 #define VALUES_MAX 4096 /* bytes of a GET_VALUES record's names */
 
@@ -229,8 +232,10 @@ static void end_of_record(struct connection *c)
 	} else if (r->type == FCGI_PARAMS && r->content_n == 0) {
 		if (request_index(&c->rq))
 			give_head(c, 0);
-		else
+		else if (shortage_seen(errno, "a request") == SHORTAGE_NONE)
 			connection_malformed(c, "PARAMS whose pairs do not fit");
+		else
+			connection_die(c);
 	} else if (r->type == FCGI_STDIN && r->content_n == 0) {
 		end_of_stdin(c);
 	} else if (r->type == FCGI_ABORT_REQUEST && c->state < CONN_FLUSH) {

@@ -1,5 +1,6 @@
 #include "front/request.h"
 
+#include <errno.h>
 #include <sodium.h>
 #include <stdlib.h>
 
@@ -40,10 +41,15 @@ bool request_index(struct request *rq)
 	enum pairs_result got;
 	size_t n = 0;
 
+	errno = ENOMEM; /* of the head's bytes too some may have found no room */
+	if (!buf_ok(&rq->head))
+		return false;
 	while ((got = pairs_next(&in, &pair)) == PAIRS_PAIR)
 		n++;
-	if (got == PAIRS_BAD || !buf_ok(&rq->head))
+	if (got == PAIRS_BAD) {
+		errno = EBADMSG;
 		return false;
+	}
 	if (n == 0)
 		return true;
 	rq->params = calloc(n, sizeof(*rq->params));

@@ -23,7 +23,8 @@ struct request {
 void request_init(struct request *rq, uint16_t role);
 void request_release(struct request *rq);
 
-/* Reads the pairs once head is whole. False when they are malformed or memory is out. */
+/* Reads the pairs once head is whole. False, with errno, when they are malformed (EBADMSG)
+ * or memory is out (ENOMEM). */
 bool request_index(struct request *rq);
 
 /* A parameter by its exact name, or the empty view (p is NULL when there is none). Of

@@ -1,5 +1,6 @@
 /* The head of a request: its parameters, its length, its target. */
 #include <criterion/criterion.h>
+#include <errno.h>
 
 #include "front/request.h"
 
@@ -90,8 +91,21 @@ Test(request, pairs_that_do_not_fit_are_refused)
 		request_init(&rq, FCGI_RESPONDER);
 		buf_add(&rq.head, heads[i]);
 		cr_expect(!request_index(&rq), "row %zu", i);
+		cr_expect_eq(errno, EBADMSG, "row %zu", i);
 		request_release(&rq);
 	}
+}
+
+Test(request, parameters_that_found_no_memory_are_not_called_malformed)
+{
+	struct request rq;
+
+	request_init(&rq, FCGI_RESPONDER);
+	buf_add(&rq.head, VIEW("\1\1ab"));
+	rq.head.failed = true;
+	cr_assert(!request_index(&rq));
+	cr_assert_eq(errno, ENOMEM);
+	request_release(&rq);
 }
 
 Test(request, identifiers_are_hexadecimal_and_differ)
