@@ -335,14 +335,11 @@ static struct relay_job make_job(struct exchange *x)
 		.extra = x->extra,
 		.n_extra = describe(x),
 	};
-	struct buf fields = { 0 };
 
-	reply_rate_limit_fields(&fields, x->config, &x->decision.verdict);
-	if (buf_ok(&fields) && fields.n) {
-		job.own_rate_limit = view_starts(buf_view(&fields), VIEW("RateLimit"));
+	if (reply_tells_limits(x->config, &x->decision.verdict)) {
+		job.own_rate_limit = x->config->reply.rate_limit_fields;
 		job.own_x_rate_limit = x->config->reply.x_rate_limit_fields;
 	}
-	buf_release(&fields);
 	return job;
 }
 

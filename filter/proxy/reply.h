@@ -80,5 +80,8 @@ bool reply_error(struct reply *r, int status, const char *message, const char *r
  */
 void reply_rate_limit_fields(
 	struct buf *head, const struct config *c, const struct verdict *v);
+/* Whether there is a tier to tell of: then those are appended that the configuration
+ * wants, unless memory is out. */
+bool reply_tells_limits(const struct config *c, const struct verdict *v);
 
 #endif

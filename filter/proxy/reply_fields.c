@@ -166,6 +166,14 @@ static void put_x_rate_limit(struct buf *head, const struct tier_verdict *tv)
 	put_x_field(head, "Reset", reset_s(tv));
 }
 
+bool reply_tells_limits(const struct config *c, const struct verdict *v)
+{
+	for (size_t i = 0; i < v->n_tiers; i++)
+		if (is_shown(c, &v->tiers[i]))
+			return true;
+	return false;
+}
+
 void reply_rate_limit_fields(
 	struct buf *head, const struct config *c, const struct verdict *v)
 {

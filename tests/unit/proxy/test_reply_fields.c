@@ -13,6 +13,7 @@ static void expect_fields(const struct scene *s, const char *want)
 
 	reply_rate_limit_fields(&head, &s->c, &s->v);
 	check("fields", &head, want);
+	cr_assert(reply_tells_limits(&s->c, &s->v));
 	buf_release(&head);
 }
 
@@ -50,10 +51,12 @@ Test(reply_fields, no_fields_without_a_tier_to_tell_of)
 	s.c.reply.rate_limit_fields = true;
 	reply_rate_limit_fields(&head, &s.c, &s.v);
 	cr_assert_eq(head.n, 0, "exempt");
+	cr_assert_not(reply_tells_limits(&s.c, &s.v));
 	admit(add_tier(&s, label, 5, US_PER_S), 1, 1);
 	s.c.server.mode = MODE_SHADOW;
 	reply_rate_limit_fields(&head, &s.c, &s.v);
 	cr_assert_eq(head.n, 0, "the whole server in shadow");
+	cr_assert_not(reply_tells_limits(&s.c, &s.v));
 	s.c.server.mode = MODE_ENFORCE;
 	s.c.reply.rate_limit_fields = false;
 	reply_rate_limit_fields(&head, &s.c, &s.v);
