@@ -241,6 +241,14 @@ static int64_t connect_us(const struct link *l)
 	return (ms < LINK_CONNECT_LEAST_MS ? LINK_CONNECT_LEAST_MS : ms) * US_PER_MS;
 }
 
+/* When to look at a greeting again: without a turn it may have to end before its time. */
+static int64_t look_us(const struct link *l)
+{
+	int64_t soon_us = clock_mono_us() + LINK_LOOK_MS * US_PER_MS;
+
+	return l->turn || l->by_us < soon_us ? l->by_us : soon_us;
+}
+
 /* False, with a sentence in why, when it failed here and now. */
 static bool call(struct link *l, const struct sockaddr *to, char why[static WIRE_FAULT_MAX])
 {
@@ -250,7 +258,7 @@ static bool call(struct link *l, const struct sockaddr *to, char why[static WIRE
 		return false;
 	l->by_us = clock_mono_us() + connect_us(l);
 	greet(l);
-	wake_by(l, wire_fault(l->wire) ? 0 : l->by_us);
+	wake_by(l, wire_fault(l->wire) ? 0 : look_us(l));
 	return true;
 }
 
@@ -410,7 +418,8 @@ static void probe_if_due(struct link *l)
 	send_step(l, GREETING_TRY);
 }
 
-/* Timers run before sockets: when it was the loop that was late, the answer is there. */
+/* Timers run before sockets: when it was the loop that was late, the answer is there. So it
+ * is with a greeting. */
 static void probe_expires(struct link *l, int64_t now_us)
 {
 	if (!l->tried_us || now_us < l->by_us)
@@ -418,6 +427,19 @@ static void probe_expires(struct link *l, int64_t now_us)
 	wire_read(l->wire);
 	if (l->tried_us)
 		wire_fail(l->wire, "no answer to a probe in time");
+}
+
+static void look_at_greeting(struct link *l, int64_t now_us)
+{
+	wire_read(l->wire);
+	if (l->greeted || wire_fault(l->wire))
+		return;
+	if (now_us >= l->by_us) {
+		wire_fail(l->wire, "connecting takes too long");
+	} else if (!l->turn && !health_asks(l->health)) {
+		hang_up(l);
+		stand_back(l);
+	}
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -428,10 +450,8 @@ static void on_timer(uv_timer_t *timer)
 	l->armed_us = INT64_MAX;
 	if (l->status == LINK_WAITING) {
 		attempt_if_due(l, now_us);
-	} else if (l->status == LINK_GREETING && now_us >= l->by_us) {
-		wire_read(l->wire); /* timers run before sockets */
-		if (!l->greeted)
-			wire_fail(l->wire, "connecting takes too long");
+	} else if (l->status == LINK_GREETING) {
+		look_at_greeting(l, now_us);
 	} else if (l->status == LINK_READY) {
 		probe_expires(l, now_us);
 		if (!wire_fault(l->wire))
@@ -440,7 +460,9 @@ static void on_timer(uv_timer_t *timer)
 	settle(l);
 	if (l->status == LINK_WAITING)
 		wake_by(l, l->retry_us);
-	if (l->status == LINK_GREETING || (l->status == LINK_READY && l->tried_us))
+	if (l->status == LINK_GREETING)
+		wake_by(l, look_us(l));
+	if (l->status == LINK_READY && l->tried_us)
 		wake_by(l, l->by_us);
 }
 

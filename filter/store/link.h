@@ -8,10 +8,11 @@
  * least LINK_RETRY_MS after the last one did.
  *
  * While the breaker is open (store/health.h) no attempt is made but by the link that
- * has the turn: connecting and greeting are the probe. One that has begun before, or finds
- * that its turn is another's by now, calls no further address. A link that is connected then
- * counts once more in that key instead. So a probe charges nobody and nobody waits for
- * it. The others look every LINK_LOOK_MS whether it has closed.
+ * has the turn: connecting and greeting are the probe. One that has begun before hangs up
+ * within LINK_LOOK_MS; one that finds that its turn is another's by now calls no further
+ * address. A link that is connected then counts once more in that key instead. So a probe
+ * charges nobody and nobody waits for it. The others look every LINK_LOOK_MS whether it
+ * has closed.
  *
  * Belongs to one loop. The process must ignore SIGPIPE.
  */

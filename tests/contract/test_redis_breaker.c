@@ -282,6 +282,31 @@ Test(breaker, only_one_calls_however_long_a_probe_takes)
 	fake_redis_stop(f);
 }
 
+Test(breaker, who_was_connecting_when_it_opened_waits_no_longer)
+{
+	/* The first is told no; the others, and then the probe, nothing at all. */
+	const struct fake_rule rules[] = {
+		{ "INFO", 1, 1, .close = true },
+		{ "INFO", 2, 0 },
+		{ "SCRIPT", 1, 0 },
+		{ 0 },
+	};
+	struct fake_redis *f = start_fake("fake", rules);
+	struct firm firm;
+
+	firm_init(&firm, test_path("fake"));
+	firm.a.config->store.breaker_failures = 1;
+	firm.a.config->store.timeout_ms = 3 * PATIENCE_MS;
+	firm_start(&firm);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS,
+		fake_redis_count(f, "") == WORKERS + 1 && fake_redis_open(f) == 1));
+	cr_assert_eq(counter_sum(COUNT_store_probes), 1);
+	cr_assert_eq(counter_sum(COUNT_store_failures), 1, "the others have not failed");
+	firm_stop(&firm);
+	fake_redis_stop(f);
+}
+
 /* The workers are connected, and from then on it is as dead as a stopped process. */
 Test(breaker, of_one_that_falls_silent_each_worker_loses_what_was_under_way_and_no_more)
 {

@@ -33,8 +33,7 @@ struct fake_redis {
 	const struct fake_rule *rules;
 	struct peer peers[CONNECTIONS];
 	atomic_uint seen[NAMES];
-	unsigned open;
-	atomic_uint most;
+	atomic_uint open, most;
 };
 
 static int name_index(const char *command)
@@ -50,6 +49,11 @@ unsigned fake_redis_count(struct fake_redis *f, const char *command)
 	int i = name_index(command);
 
 	return i < 0 ? 0 : atomic_load(&f->seen[i]);
+}
+
+unsigned fake_redis_open(struct fake_redis *f)
+{
+	return atomic_load(&f->open);
 }
 
 unsigned fake_redis_most(struct fake_redis *f)
@@ -81,7 +85,7 @@ static void say(struct peer *p, const char *bytes)
 
 static void hang_up(struct fake_redis *f, struct peer *p)
 {
-	f->open--;
+	atomic_fetch_sub(&f->open, 1);
 	close(p->fd);
 	p->fd = -1;
 	p->n = 0;
@@ -190,9 +194,9 @@ static void welcome(struct fake_redis *f)
 {
 	int fd = accept(f->listener, NULL, NULL);
 
-	f->open++;
-	if (f->open > atomic_load(&f->most))
-		atomic_store(&f->most, f->open);
+	atomic_fetch_add(&f->open, 1);
+	if (atomic_load(&f->open) > atomic_load(&f->most))
+		atomic_store(&f->most, atomic_load(&f->open));
 	atomic_fetch_add(&f->seen[0], 1);
 	for (size_t i = 0; fd >= 0 && i < CONNECTIONS; i++) {
 		if (f->peers[i].fd < 0) {

@@ -33,8 +33,9 @@ void fake_redis_stop(struct fake_redis *f);
 
 /* How many of that command have come so far; any thread. "" counts connections. */
 unsigned fake_redis_count(struct fake_redis *f, const char *command);
-/* Most connections that were open at once; any thread. One that was closed before the next
+/* Connections that are open, and the most that were so at once; any thread. One that was closed before the next
  * was made is not one of them. */
+unsigned fake_redis_open(struct fake_redis *f);
 unsigned fake_redis_most(struct fake_redis *f);
 
 #endif
