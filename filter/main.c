@@ -150,7 +150,8 @@ static void tell_worker(void *user, size_t i, struct control_worker *out)
 {
 	(void)user;
 	out->slot = worker_slot(process.workers[i]);
-	worker_store_state(process.workers[i], out->store, sizeof(out->store));
+	out->store_up = worker_store_state(
+		process.workers[i], out->store, sizeof(out->store));
 }
 
 static const struct control_ops control_ops = { .facts = tell_facts,

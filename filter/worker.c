@@ -44,6 +44,7 @@ struct worker {
 	bool stop, force, make_room;
 	bool deaf; /* wake is closed: word left now is not heard */
 	char store_state[STORE_STATE_MAX];
+	bool store_up;
 };
 
 static void publish_state(uv_timer_t *t)
@@ -53,6 +54,7 @@ static void publish_state(uv_timer_t *t)
 
 	pthread_mutex_lock(&w->lock);
 	snprintf(w->store_state, sizeof(w->store_state), "%s", state);
+	w->store_up = store_up(w->exchanges.store);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -176,6 +178,7 @@ struct worker *worker_start(unsigned number, struct config *c, struct store_shar
 		return NULL;
 	}
 	w->config = config_ref(c);
+	w->store_up = true; /* until publish_state() knows better */
 	pthread_mutex_init(&w->lock, NULL);
 	uv_async_init(&w->loop, &w->wake, look_in_inbox);
 	w->wake.data = w;
@@ -282,9 +285,13 @@ unsigned worker_slot(const struct worker *w)
 	return atomic_load(&w->slot);
 }
 
-void worker_store_state(struct worker *w, char *out, size_t cap)
+bool worker_store_state(struct worker *w, char *out, size_t cap)
 {
+	bool up;
+
 	pthread_mutex_lock(&w->lock);
 	snprintf(out, cap, "%s", w->store_state);
+	up = w->store_up;
 	pthread_mutex_unlock(&w->lock);
+	return up;
 }

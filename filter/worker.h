@@ -37,8 +37,8 @@ bool worker_ended(const struct worker *w);
 bool worker_join(struct worker *w);
 
 /* For the status: its slot of counters, and its store as store_state() puts it, copied;
- * cap of STORE_STATE_MAX holds all of it. */
+ * cap of STORE_STATE_MAX holds all of it. False when it is down. */
 unsigned worker_slot(const struct worker *w);
-void worker_store_state(struct worker *w, char *out, size_t cap);
+bool worker_store_state(struct worker *w, char *out, size_t cap);
 
 #endif

@@ -63,8 +63,7 @@ static json_t *describe_worker(const struct control_worker *w)
 	bool ok = o;
 
 	put(o, "store", metrics_string(view_str(w->store)), &ok);
-	/* store_state() says "redis (down: why)" when the local table decides. */
-	put(o, "store_up", json_boolean(!strstr(w->store, "(down")), &ok);
+	put(o, "store_up", json_boolean(w->store_up), &ok);
 	if (ok)
 		return o;
 	json_decref(o);

@@ -42,6 +42,7 @@ struct control_facts {
 struct control_worker {
 	unsigned slot;               /* what counters_join() gave it */
 	char store[STORE_STATE_MAX]; /* copy of its store_state() */
+	bool store_up;               /* and of its store_up() */
 };
 
 struct control_ops {

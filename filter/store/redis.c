@@ -387,6 +387,11 @@ void redis_close(struct redis *r)
 	uv_close((uv_handle_t *)&r->timer, on_timer_closed);
 }
 
+bool redis_up(const struct redis *r)
+{
+	return health_asks(r->health) && !link_why(r->link);
+}
+
 const char *redis_state(struct redis *r)
 {
 	char why[HEALTH_OPENED_MAX];

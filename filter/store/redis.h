@@ -56,5 +56,7 @@ bool redis_take(struct redis *r, struct take *t);
 
 /* "redis", "redis (connecting)" or "redis (down: why)". Borrowed until the loop runs on. */
 const char *redis_state(struct redis *r);
+/* False when that says that it is down. */
+bool redis_up(const struct redis *r);
 
 #endif

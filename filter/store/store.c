@@ -370,3 +370,8 @@ const char *store_state(const struct store *s)
 {
 	return s->redis ? redis_state(s->redis) : "memory";
 }
+
+bool store_up(const struct store *s)
+{
+	return !s->redis || redis_up(s->redis);
+}

@@ -89,5 +89,7 @@ void store_cancel(struct take *t);
 /* For people: "memory", "redis", or "redis (down: why)", in less than STORE_STATE_MAX bytes.
  * Borrowed until the loop runs on. */
 const char *store_state(const struct store *s);
+/* False while it is down, and the fallback decides. */
+bool store_up(const struct store *s);
 
 #endif

@@ -34,6 +34,7 @@ Test(redis, a_question_is_counted_there)
 	ask(&q);
 	cr_assert_eq(q.answers, 0, "answered before it can have been asked");
 	cr_assert(state_is(&a, "redis (connecting)"), "%s", store_state(a.store));
+	cr_assert(store_up(a.store));
 	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, q.answers));
 	cr_assert_eq(q.take.by, DECIDED_BY_REDIS);
 	cr_assert(
@@ -207,6 +208,7 @@ static void expect_fault(const struct fault *fault)
 	cr_assert(RUN_UNTIL(&a, PATIENCE_MS, a.answered == COUNT_OF(q)), "%s", fault->name);
 	cr_expect(state_has(&a, "redis (down: ") && state_has(&a, fault->reason), "%s: %s",
 		fault->name, store_state(a.store));
+	cr_expect_not(store_up(a.store), "%s", fault->name);
 	if (strcmp(fault->name, "one too many") != 0)
 		cr_expect_eq(q[0].take.by, DECIDED_BY_FALLBACK, "%s", fault->name);
 	for (unsigned i = 0; i < COUNT_OF(q); i++) {
@@ -220,6 +222,7 @@ static void expect_fault(const struct fault *fault)
 	cr_expect(decided_by_redis_within(&a, 10000), "%s", fault->name);
 	cr_expect_eq(fake_redis_count(f, ""), 2, "%s: connections", fault->name);
 	cr_expect(state_is(&a, "redis"), "%s: %s", fault->name, store_state(a.store));
+	cr_expect(store_up(a.store), "%s", fault->name);
 	asker_stop(&a);
 	fake_redis_stop(f);
 }

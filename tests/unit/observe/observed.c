@@ -30,6 +30,7 @@ static void worker(void *user, size_t i, struct control_worker *out)
 	out->slot = (unsigned)i;
 	snprintf(out->store, sizeof(out->store), "%s",
 		i ? "redis (down: connection refused)" : "redis");
+	out->store_up = i == 0;
 }
 
 const struct control_ops observed_ops = { .facts = facts, .worker = worker };

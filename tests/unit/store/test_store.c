@@ -92,6 +92,7 @@ Test(store, memory_answers_before_the_call_returns)
 	cr_assert_eq(counter_sum(COUNT_decisions_fallback), 0);
 	cr_assert_str_eq(store_state(store), "memory");
 	cr_assert(store_is_memory(store));
+	cr_assert(store_up(store));
 }
 
 Test(store, the_tightest_tier_decides_and_a_refusal_costs_nobody)
