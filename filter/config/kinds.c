@@ -11,6 +11,13 @@
 #include "config/pattern.h"
 #include "config/units.h"
 
+static bool same_number(const void *a, const size_t *n_a, const void *b, const size_t *n_b)
+{
+	(void)n_a;
+	(void)n_b;
+	return memcmp(a, b, sizeof(uint64_t)) == 0;
+}
+
 static bool read_number(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
 {
@@ -31,7 +38,7 @@ static bool read_number(
 	memcpy(field, &number, sizeof(number));
 	return true;
 }
-const struct option_kind kind_number = { "NUMBER", read_number, NULL, NULL };
+const struct option_kind kind_number = { "NUMBER", read_number, NULL, NULL, same_number };
 
 static bool read_auto(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -48,7 +55,7 @@ static bool read_auto(
 		(unsigned long long)o->max);
 	return false;
 }
-const struct option_kind kind_auto = { "auto|NUMBER", read_auto, NULL, NULL };
+const struct option_kind kind_auto = { "auto|NUMBER", read_auto, NULL, NULL, same_number };
 
 static void say_between(const struct option *o, void (*put)(struct buf *, uint64_t),
 	bool small, struct buf *why)
@@ -76,7 +83,7 @@ static bool read_size(
 	memcpy(field, &bytes, sizeof(bytes));
 	return true;
 }
-const struct option_kind kind_size = { "SIZE", read_size, NULL, NULL };
+const struct option_kind kind_size = { "SIZE", read_size, NULL, NULL, same_number };
 
 static void put_ms(struct buf *b, uint64_t ms)
 {
@@ -100,7 +107,7 @@ static bool read_ms(
 	memcpy(field, &ms, sizeof(ms));
 	return true;
 }
-const struct option_kind kind_ms = { "DURATION", read_ms, NULL, NULL };
+const struct option_kind kind_ms = { "DURATION", read_ms, NULL, NULL, same_number };
 
 static bool read_bool(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -113,6 +120,13 @@ static bool read_bool(
 	return false;
 }
 const struct option_kind kind_bool = { "yes|no", read_bool, NULL, NULL };
+
+static bool same_word(const void *a, const size_t *n_a, const void *b, const size_t *n_b)
+{
+	(void)n_a;
+	(void)n_b;
+	return memcmp(a, b, sizeof(unsigned)) == 0;
+}
 
 static bool read_enum(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -135,7 +149,7 @@ static bool read_enum(
 			w->name);
 	return false;
 }
-const struct option_kind kind_enum = { NULL, read_enum, NULL, NULL };
+const struct option_kind kind_enum = { NULL, read_enum, NULL, NULL, same_word };
 
 static bool read_mode(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -151,7 +165,7 @@ static bool read_mode(
 	memcpy(field, &mode, sizeof(mode));
 	return true;
 }
-const struct option_kind kind_mode = { "OCTAL", read_mode, NULL, NULL };
+const struct option_kind kind_mode = { "OCTAL", read_mode, NULL, NULL, same_word };
 
 /* COUNT/WINDOW, where the window may be a unit alone: 1000/s is 1000/1s. It becomes a
  * bucket, which needs no memory per request. */
@@ -189,7 +203,14 @@ static bool read_rate(
 	*(struct rate *)field = rate;
 	return true;
 }
-const struct option_kind kind_rate = { "COUNT/TIME", read_rate, NULL, NULL };
+
+static bool same_rate(const void *a, const size_t *n_a, const void *b, const size_t *n_b)
+{
+	(void)n_a;
+	(void)n_b;
+	return memcmp(a, b, sizeof(struct rate)) == 0;
+}
+const struct option_kind kind_rate = { "COUNT/TIME", read_rate, NULL, NULL, same_rate };
 
 void kind_release_text(void *field, size_t *n)
 {
@@ -212,6 +233,13 @@ bool kind_keep_text(void *field, struct view value, struct buf *why)
 	return true;
 }
 
+bool kind_same_text(const void *a, const size_t *n_a, const void *b, const size_t *n_b)
+{
+	(void)n_a;
+	(void)n_b;
+	return text_eq(*(char *const *)a, *(char *const *)b);
+}
+
 static bool read_text(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
 {
@@ -219,7 +247,8 @@ static bool read_text(
 	(void)n;
 	return kind_keep_text(field, value, why);
 }
-const struct option_kind kind_text = { "TEXT", read_text, kind_release_text, NULL };
+const struct option_kind kind_text = { "TEXT", read_text, kind_release_text, NULL,
+	kind_same_text };
 
 /* Part of names elsewhere: of keys in Redis, users, groups, backends. */
 static bool read_name(
@@ -233,7 +262,8 @@ static bool read_name(
 	}
 	return kind_keep_text(field, value, why);
 }
-const struct option_kind kind_name = { "NAME", read_name, kind_release_text, NULL };
+const struct option_kind kind_name = { "NAME", read_name, kind_release_text, NULL,
+	kind_same_text };
 
 static bool read_path(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -246,7 +276,8 @@ static bool read_path(
 	}
 	return kind_keep_text(field, value, why);
 }
-const struct option_kind kind_path = { "DIRECTORY", read_path, kind_release_text, NULL };
+const struct option_kind kind_path = { "DIRECTORY", read_path, kind_release_text, NULL,
+	kind_same_text };
 
 static bool read_prefix(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)

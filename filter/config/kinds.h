@@ -15,18 +15,20 @@ struct option_kind {
 	/* In place of read for rows with OPT_SUFFIX; suffix is what stands for the word. */
 	bool (*read_suffix)(const struct option *o, void *field, size_t *n,
 		struct view suffix, struct view value, struct buf *why);
+	/* Whether two fields hold the same; n_a and n_b are the lengths of lists. NULL where
+	 * a reload takes every option of the kind. */
+	bool (*same)(const void *a, const size_t *n_a, const void *b, const size_t *n_b);
 };
 
 /* For readers: keep a copy of value in the char * at field. */
 bool kind_keep_text(void *field, struct view value, struct buf *why);
 void kind_release_text(void *field, size_t *n);
+bool kind_same_text(const void *a, const size_t *n_a, const void *b, const size_t *n_b);
 /* Room for one more element of size bytes in the list at field, which has n. The
  * caller counts it. NULL when memory is out. */
 void *kind_list_room(void *field, size_t n, size_t size, struct buf *why);
 void kind_release_list(void *field, size_t *n);
 
-/* Whether they are one Redis and one account there. */
-bool kind_same_server(const struct redis_server *a, const struct redis_server *b);
 /* Puts text, an address of either family, into net's addr; *mapped: it is an IPv4 one
  * written as IPv6. False when it is none. */
 bool kind_read_ip(struct view text, struct network *net, bool *mapped);

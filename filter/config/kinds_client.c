@@ -125,4 +125,4 @@ static bool read_directory(
 	return kind_keep_text(field, path, why);
 }
 const struct option_kind kind_directory = { "sqlite:/PATH", read_directory,
-	kind_release_text, NULL };
+	kind_release_text, NULL, kind_same_text };

@@ -31,8 +31,8 @@ static bool read_control(
 	}
 	return kind_keep_text(field, value, why);
 }
-const struct option_kind kind_control = { "ADDRESS", read_control, kind_release_text,
-	NULL };
+const struct option_kind kind_control = { "ADDRESS", read_control, kind_release_text, NULL,
+	kind_same_text };
 
 static bool read_addresses(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
@@ -57,8 +57,20 @@ static bool read_addresses(
 	++*n;
 	return true;
 }
+
+static bool same_addresses(
+	const void *a, const size_t *n_a, const void *b, const size_t *n_b)
+{
+	const struct net_addr *left = *(struct net_addr *const *)a;
+	const struct net_addr *right = *(struct net_addr *const *)b;
+
+	for (size_t i = 0; i < *n_a && *n_a == *n_b; i++)
+		if (!net_addr_same(&left[i], &right[i]))
+			return false;
+	return *n_a == *n_b;
+}
 const struct option_kind kind_addresses = { "ADDRESS", read_addresses, kind_release_list,
-	NULL };
+	NULL, same_addresses };
 
 bool kind_read_ip(struct view text, struct network *net, bool *mapped)
 {

@@ -165,10 +165,22 @@ static bool same_place(const struct redis_server *a, const struct redis_server *
 		a->port == b->port;
 }
 
-bool kind_same_server(const struct redis_server *a, const struct redis_server *b)
+/* Whether they are one Redis and one account there. */
+static bool same_server(const struct redis_server *a, const struct redis_server *b)
 {
 	return same_place(a, b) && a->db == b->db && text_eq(a->username, b->username) &&
 		text_eq(a->password, b->password);
+}
+
+static bool same_redis(const void *a, const size_t *n_a, const void *b, const size_t *n_b)
+{
+	const struct redis_server *left = *(struct redis_server *const *)a;
+	const struct redis_server *right = *(struct redis_server *const *)b;
+
+	for (size_t i = 0; i < *n_a && *n_a == *n_b; i++)
+		if (!same_server(&left[i], &right[i]))
+			return false;
+	return *n_a == *n_b;
 }
 
 static void server_release(struct redis_server *server)
@@ -234,4 +246,5 @@ fail:
 	server_release(&server);
 	return false;
 }
-const struct option_kind kind_redis = { "URL", read_redis, release_redis, NULL };
+const struct option_kind kind_redis = { "URL", read_redis, release_redis, NULL,
+	same_redis };

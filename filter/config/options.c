@@ -435,6 +435,15 @@ static size_t *length_of(const struct option *o, void *base)
 	return o->n_at ? (size_t *)(void *)((char *)base + o->n_at) : NULL;
 }
 
+bool option_same(const struct option *o, const void *a, const void *b)
+{
+	const char *left = a, *right = b;
+
+	assert(o->kind->same);
+	return o->kind->same(left + o->at, (const size_t *)(const void *)(left + o->n_at),
+		right + o->at, (const size_t *)(const void *)(right + o->n_at));
+}
+
 bool option_read(const struct option *o, const struct option_places *places,
 	struct view value, struct buf *why)
 {

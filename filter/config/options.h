@@ -96,6 +96,10 @@ void option_shown(const struct option *o, struct view value, struct buf *out);
 bool options_default(
 	struct view section, const struct option_places *places, const unsigned *lines);
 
+/* Whether the row's field holds the same in both structs. Only for rows that a reload does
+ * not take. */
+bool option_same(const struct option *o, const void *a, const void *b);
+
 /* Frees what the rows put into base. */
 void options_release(enum option_in in, void *base);
 

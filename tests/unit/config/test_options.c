@@ -159,6 +159,16 @@ Test(options, what_is_no_redis_url_is_refused_and_leaves_nothing)
 	}
 }
 
+Test(options, what_needs_a_restart_can_be_compared)
+{
+	for (size_t i = 0; i < options_n; i++) {
+		const struct option *o = &options[i];
+
+		if (o->in == IN_CONFIG && !(o->flags & OPT_RELOAD))
+			cr_expect(o->kind->same, "%s.%s", o->section, o->name);
+	}
+}
+
 Test(options, a_password_is_never_shown)
 {
 	static const struct {
