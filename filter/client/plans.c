@@ -1,7 +1,7 @@
 #include "client/plans.h"
 
 #include "client/reader.h"
-#include "config/units.h"
+#include "config/words.h"
 
 #define BUSY_MS     2000 /* as a look-up waits */
 #define PLANS_SHOWN 8
@@ -24,7 +24,7 @@ static void put_plans(struct view plans, const char *plan, struct buf *out)
 
 	while (rest.n) {
 		struct view known = view_cut(&rest, '\n');
-		size_t d = unit_distance(view_str(plan), known);
+		size_t d = word_distance(view_str(plan), known);
 
 		if (d < least && d < known.n) {
 			least = d;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "config/rule_parts.h"
-#include "config/units.h"
+#include "config/words.h"
 
 #define TEMPLATE_BYTES_MAX 200
 
@@ -59,7 +59,7 @@ static bool add_piece(
 	r->pieces = grown;
 	grown[r->n_pieces] = (struct key_piece){ .kind = kind };
 	if (kind == PIECE_HEADER)
-		unit_put_parameter(text, &name);
+		word_put_parameter(text, &name);
 	else
 		buf_add(&name, text);
 	if (text.n) {
@@ -95,11 +95,11 @@ static void unknown_placeholder(struct view inside, struct buf *why)
 static bool is_good_name(enum piece_kind kind, struct view name)
 {
 	switch (kind) {
-	case PIECE_HEADER: return unit_is_header(name);
+	case PIECE_HEADER: return word_is_header(name);
 	/* A form's field may be called anything; what ends a name in a query does not
 	 * belong to it. */
-	case PIECE_QUERY: return unit_is_query_name(name);
-	default: return unit_is_name(name);
+	case PIECE_QUERY: return word_is_query_name(name);
+	default: return word_is_name(name);
 	}
 }
 

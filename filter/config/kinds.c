@@ -10,6 +10,7 @@
 
 #include "config/pattern.h"
 #include "config/units.h"
+#include "config/words.h"
 
 static bool same_number(const void *a, const size_t *n_a, const void *b, const size_t *n_b)
 {
@@ -255,7 +256,7 @@ static bool read_name(
 	const struct option *o, void *field, size_t *n, struct view value, struct buf *why)
 {
 	(void)n;
-	if (value.n < o->min || value.n > o->max || (value.n && !unit_is_name(value))) {
+	if (value.n < o->min || value.n > o->max || (value.n && !word_is_name(value))) {
 		buf_addf(why, "is not a name; write %sup to %llu letters, digits and _ . -",
 			o->min ? "" : "nothing, or ", (unsigned long long)o->max);
 		return false;

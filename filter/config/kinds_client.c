@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "config/kinds.h"
-#include "config/units.h"
+#include "config/words.h"
 
 static const struct option_word sources[] = { { "token", USER_TOKEN },
 	{ "remote_user", USER_REMOTE_USER }, { 0 } };
@@ -85,7 +85,7 @@ static bool read_header(
 	(void)n;
 	if (value.n == 0)
 		return kind_keep_text(field, VIEW(""), why);
-	if (value.n > o->max || !unit_is_header(value)) {
+	if (value.n > o->max || !word_is_header(value)) {
 		buf_addf(why,
 			"is not the name of a header field; write letters, digits, - and "
 			"_, "
@@ -93,7 +93,7 @@ static bool read_header(
 			o->def);
 		return false;
 	}
-	unit_put_parameter(value, &parameter);
+	word_put_parameter(value, &parameter);
 	ok = buf_ok(&parameter) && kind_keep_text(field, buf_view(&parameter), why);
 	why->failed |= !ok;
 	buf_release(&parameter);

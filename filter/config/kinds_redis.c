@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "config/units.h"
+#include "config/words.h"
 
 /* Undoes percent-encoding. NULL when it is wrong, or memory is out. */
 static char *decoded(struct view v)
@@ -109,7 +109,7 @@ bad:
 
 static bool is_host_name(struct view host)
 {
-	return unit_is_name(host) && host.n < 100;
+	return word_is_name(host) && host.n < 100;
 }
 
 /* Where Redis is: a numeric address or a socket into addr, a name into host. */

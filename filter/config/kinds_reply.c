@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 #include "config/kinds.h"
-#include "config/units.h"
+#include "config/words.h"
 
 /* Free text, which goes into JSON. What stands in braces is a placeholder. */
 static bool check_sentence(const struct option *o, struct view value, struct buf *why)
@@ -49,7 +49,7 @@ static bool is_language(struct view tag)
 	while (tag.p) {
 		struct view part = view_cut(&tag, '-');
 
-		if (part.n == 0 || part.n > 8 || !unit_is_name(part) ||
+		if (part.n == 0 || part.n > 8 || !word_is_name(part) ||
 			memchr(part.p, '.', part.n) || memchr(part.p, '_', part.n))
 			return false;
 	}

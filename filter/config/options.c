@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "config/kinds.h"
-#include "config/units.h"
+#include "config/words.h"
 
 /* Where a field is. */
 #define CONFIG(field)   IN_CONFIG, offsetof(struct config, field)
@@ -402,7 +402,7 @@ void option_suggest(struct view section, struct view name, struct buf *why)
 
 		if (!view_eq(section, view_str(options[i].section)))
 			continue;
-		d = unit_distance(name, view_str(options[i].name));
+		d = word_distance(name, view_str(options[i].name));
 		if (options[i].flags & OPT_SUFFIX && is_without_word(options[i].name, name))
 			d = 0;
 		if (d < least) {

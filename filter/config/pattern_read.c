@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "config/mistakes.h"
-#include "config/units.h"
+#include "config/words.h"
 
 /* Appends raw without its percent-encoding. Control bytes stay encoded: no path that
  * can be asked for holds one. */
@@ -174,7 +174,7 @@ static bool read_segment(struct view text, bool last, struct segment *out,
 		name = view_of(text.p + 1, text.n - 2);
 		out->kind = SEGMENT_NAMED;
 		out->text = name;
-		if (!unit_is_name(name)) {
+		if (!word_is_name(name)) {
 			buf_addf(why,
 				"has the placeholder \"%.*s\"; write a name of letters, "
 				"digits "
@@ -268,7 +268,7 @@ static bool read_host(struct view text, struct pattern *out, struct buf *why)
 	for (size_t i = 0; i < bare.n; i++) {
 		struct view c = view_of(bare.p + i, 1);
 
-		if (unit_is_name(c) || (v6 && c.p[0] == ':'))
+		if (word_is_name(c) || (v6 && c.p[0] == ':'))
 			continue;
 		buf_add_str(why,
 			"is not a host; write its name alone, such as "

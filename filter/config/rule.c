@@ -13,6 +13,7 @@
 #include "config/rule_parts.h"
 #include "config/options.h"
 #include "config/units.h"
+#include "config/words.h"
 
 /* Keeps a copy of text in *field. */
 static bool keep(char **field, struct view text, struct buf *why)
@@ -25,7 +26,7 @@ static bool keep(char **field, struct view text, struct buf *why)
 
 static bool keep_name(char **field, struct view text, struct buf *why)
 {
-	if (unit_is_name(text) && text.n <= 64)
+	if (word_is_name(text) && text.n <= 64)
 		return keep(field, text, why);
 	buf_add_str(why, "is not a name; write 1 to 64 letters, digits and _ . -");
 	return false;
@@ -198,14 +199,14 @@ static bool read_cost_source(struct cost *c, struct view text, struct buf *why)
 	struct buf parameter = { 0 };
 
 	c->source = view_eq(source, VIEW("header")) ? COST_HEADER : COST_QUERY;
-	if (c->source == COST_HEADER ? !unit_is_header(name) : !unit_is_query_name(name)) {
+	if (c->source == COST_HEADER ? !word_is_header(name) : !word_is_query_name(name)) {
 		buf_addf(why, "names nothing a request can have; write %.*s:NAME",
 			VIEW_ARG(source));
 		return false;
 	}
 	if (c->source == COST_QUERY)
 		return keep(&c->name, name, why);
-	unit_put_parameter(name, &parameter);
+	word_put_parameter(name, &parameter);
 	c->name = buf_steal(&parameter);
 	why->failed |= !c->name;
 	return c->name != NULL;

@@ -8,6 +8,7 @@
 
 #include "config/rule_parts.h"
 #include "config/units.h"
+#include "config/words.h"
 
 /* Largest count of a sliding_window, which keeps every event (store/rate.h). */
 #define EVENTS_MAX (UINT64_C(1) << 24)
@@ -201,7 +202,7 @@ static void check_key(struct reading *rd)
 			"or "
 			"a name",
 			rule_types[rd->rule.type]);
-	else if (key.n > 64 || (key.n && !unit_is_name(key)))
+	else if (key.n > 64 || (key.n && !word_is_name(key)))
 		rule_wrong(rd, ATTR_KEY,
 			"is not a name; write 1 to 64 letters, digits and _ . -");
 }

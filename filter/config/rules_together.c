@@ -6,6 +6,7 @@
 
 #include "config/load.h"
 #include "config/units.h"
+#include "config/words.h"
 
 /* What a tier's keys in the store begin with, but for the client. */
 struct counted {
@@ -233,7 +234,7 @@ static void check_plan(struct load *l, const struct rule *r)
 	if (!r->plan || !c->client.directory || *c->client.directory)
 		return;
 	for (size_t i = 0; i < COUNT_OF(without); i++) {
-		size_t d = unit_distance(view_str(r->plan), view_str(without[i]));
+		size_t d = word_distance(view_str(r->plan), view_str(without[i]));
 
 		if (strcmp(r->plan, without[i]) == 0)
 			return;

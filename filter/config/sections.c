@@ -8,7 +8,7 @@
 
 #include "config/load.h"
 #include "config/rule_read.h"
-#include "config/units.h"
+#include "config/words.h"
 
 static bool in_section(const struct load *l, const char *kind)
 {
@@ -135,7 +135,7 @@ static bool check_header(struct load *l, struct view kind, struct view name, uns
 	else if (!named && name.n)
 		why = "has a name behind it; only [backend NAME] and [endpoint NAME] have "
 		      "one";
-	else if (named && (!unit_is_name(name)))
+	else if (named && (!word_is_name(name)))
 		why = "has a bad name; write letters, digits and _ . -";
 	else if (l->is_main && endpoint)
 		why = "stands in the main file; write each endpoint into a file of its "

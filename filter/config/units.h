@@ -20,21 +20,6 @@ bool unit_size(struct view text, uint64_t *out_bytes);
 bool unit_mode(struct view text, unsigned *out); /* octal, at most 07777 */
 bool unit_bool(struct view text, bool *out);     /* yes no on off true false */
 
-/* Letters, digits and _ . - */
-bool unit_is_name(struct view text);
-
-/* A header field's name that web servers pass on: letters, digits, - and _ */
-bool unit_is_header(struct view text);
-/* Appends the parameter in which they do (RFC 3875, section 4.1.18): HTTP_X_TENANT for
- * X-Tenant; CONTENT_TYPE and CONTENT_LENGTH have none of the prefix. */
-void unit_put_parameter(struct view header, struct buf *out);
-/* The name of one query parameter: printable ASCII that needs no encoding. */
-bool unit_is_query_name(struct view text);
-
-/* How many letters one has to change, add or take away to get from a to b, whatever their
- * case. SIZE_MAX for names too long to be mistyped ones of each other. */
-size_t unit_distance(struct view a, struct view b);
-
 void unit_put_duration(struct buf *b, int64_t ms);
 void unit_put_size(struct buf *b, uint64_t bytes);
 

@@ -5,14 +5,14 @@
  * a misspelt one is found when a user is put on it.
  */
 #include "client/schema.h"
-#include "config/units.h"
+#include "config/words.h"
 #include "ctl/directory.h"
 
 static int plan_add(struct job *j)
 {
 	const char *name = j->operands[0];
 
-	if (!unit_is_name(view_str(name)) || strlen(name) > SCHEMA_PLAN_MAX)
+	if (!word_is_name(view_str(name)) || strlen(name) > SCHEMA_PLAN_MAX)
 		return job_fail(j,
 			"\"%s\" is no name for a plan; write up to %d letters, digits, _ . "
 			"-",
