@@ -21,39 +21,19 @@ static struct view after_bearer(struct view value)
 	return view_eq_nocase(scheme, VIEW("Bearer")) ? view_trim(value) : VIEW("");
 }
 
-/* Without the quotes around it that RFC 6265, section 4.1.1, allows. */
-static struct view unquote(struct view v)
-{
-	if (v.n >= 2 && v.p[0] == '"' && v.p[v.n - 1] == '"')
-		return view_of(v.p + 1, v.n - 2);
-	return v;
-}
-
-/* The cookies of that name in one header field; the last of them in *value. */
-static size_t find_cookie(struct view field, struct view name, struct view *value)
-{
-	size_t n = 0;
-
-	while (field.n) {
-		struct view rest = view_cut(&field, ';');
-		struct view found = view_trim(view_cut(&rest, '='));
-
-		if (!view_eq(found, name))
-			continue;
-		*value = unquote(view_trim(rest));
-		n++;
-	}
-	return n;
-}
-
-/* A web server may hand on several Cookie fields: all of them are looked through. */
+/* The cookies of that name; the last of them in *value. */
 static size_t find_cookies(const struct request *rq, struct view name, struct view *value)
 {
+	struct cookies all = { .rq = rq };
+	struct view found, its;
 	size_t n = 0;
 
-	for (size_t i = 0; i < rq->n_params; i++)
-		if (view_eq(rq->params[i].name, VIEW("HTTP_COOKIE")))
-			n += find_cookie(rq->params[i].value, name, value);
+	while (cookies_next(&all, &found, &its)) {
+		if (!view_eq(found, name))
+			continue;
+		*value = its;
+		n++;
+	}
 	return n;
 }
 

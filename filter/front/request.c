@@ -99,6 +99,26 @@ size_t request_param_count(const struct request *rq, const char *name)
 	return n;
 }
 
+bool cookies_next(struct cookies *c, struct view *name, struct view *value)
+{
+	while (c->rest.n == 0) {
+		const struct pair *p;
+
+		if (c->at == c->rq->n_params)
+			return false;
+		p = &c->rq->params[c->at++];
+		if (view_eq(p->name, VIEW("HTTP_COOKIE")))
+			c->rest = p->value;
+	}
+	*value = view_cut(&c->rest, ';');
+	*name = view_trim(view_cut(value, '='));
+	*value = view_trim(*value);
+	/* Quotes are no part of it (RFC 6265, section 4.1.1). */
+	if (value->n >= 2 && value->p[0] == '"' && value->p[value->n - 1] == '"')
+		*value = view_of(value->p + 1, value->n - 2);
+	return true;
+}
+
 bool request_content_length(const struct request *rq, uint64_t *out, bool *given)
 {
 	struct view text = view_trim(request_param(rq, "CONTENT_LENGTH"));

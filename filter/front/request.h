@@ -37,6 +37,16 @@ bool request_is_replaced(const struct request *rq, size_t i);
 /* How many parameters have that name. A web server may repeat a header's. */
 size_t request_param_count(const struct request *rq, const char *name);
 
+/* The cookies of all Cookie fields, in their order. From { .rq = rq }. */
+struct cookies {
+	const struct request *rq;
+	size_t at; /* the next parameter */
+	struct view rest;
+};
+/* The next of them, its value without quotes; nothing is decoded. False at the end.
+ * Borrowed: as long as the request. */
+bool cookies_next(struct cookies *c, struct view *name, struct view *value);
+
 /* CONTENT_LENGTH. False when it is there but is no number; absent and empty both
  * give *given = false. */
 bool request_content_length(const struct request *rq, uint64_t *out, bool *given);

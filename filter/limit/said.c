@@ -48,27 +48,23 @@ static enum found find_query(
 }
 
 /* Names and values are read as PHP does, which undoes percent-encoding: elsewhere such a
- * spelling is another value, but nobody uses it except to be somebody else. */
+ * spelling is another value, but nobody uses it except to be somebody else. And of several
+ * Cookie fields an application may see one: whatever is in them, that is unclear. */
 static enum found find_cookie(
 	const struct limit_subject *about, const char *wanted, struct view *out)
 {
-	struct view header = { 0 };
-	enum found found = find_param(about, "HTTP_COOKIE", &header);
+	struct cookies all = { .rq = about->request };
+	struct view ignored, name, value;
+	enum found found = find_param(about, "HTTP_COOKIE", &ignored);
 
 	if (found != FOUND_ONE)
 		return found;
 	found = FOUND_NONE;
-	while (header.n) {
-		struct view value = view_cut(&header, ';');
-		struct view name = view_trim(view_cut(&value, '='));
-
+	while (cookies_next(&all, &name, &value)) {
 		if (!query_name_is(name, wanted))
 			continue;
 		found = one_more(found);
-		*out = view_trim(value);
-		/* Quotes are not part of the value (RFC 2109, section 4.1). */
-		if (out->n >= 2 && out->p[0] == '"' && out->p[out->n - 1] == '"')
-			*out = view_of(out->p + 1, out->n - 2);
+		*out = value;
 	}
 	return found;
 }

@@ -191,3 +191,26 @@ Test(request, the_target_is_what_the_client_sent)
 		request_release(&rq);
 	}
 }
+
+Test(request, cookies_of_all_fields_come_one_after_the_other)
+{
+	static const struct {
+		const char *name, *value;
+	} wanted[] = { { "a", "1" }, { "b", "x=y" }, { "", "" }, { "c", "" }, { "d", "" },
+		{ "e", "q q" }, { "f", "\"" }, { "a", "%31" } };
+	struct request rq = REQUEST({ "HTTP_COOKIE", "a=1; b = x=y ;;c" },
+		{ "HTTP_COOKIE", "" }, { "HTTP_COOKIE2", "no=1" },
+		{ "HTTP_COOKIE", "d=;e=\"q q\";f=\";" }, { "HTTP_COOKIE", "a=%31" });
+	struct cookies all = { .rq = &rq };
+	struct view name, value;
+
+	for (size_t i = 0; i < COUNT_OF(wanted); i++) {
+		cr_assert(cookies_next(&all, &name, &value), "%zu", i);
+		cr_expect(view_eq(name, view_str(wanted[i].name)), "%zu: %.*s", i,
+			VIEW_ARG(name));
+		cr_expect(view_eq(value, view_str(wanted[i].value)), "%zu: %.*s", i,
+			VIEW_ARG(value));
+	}
+	cr_expect_not(cookies_next(&all, &name, &value));
+	request_release(&rq);
+}
