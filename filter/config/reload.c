@@ -114,16 +114,18 @@ static void check_section(const struct config *now, const struct tiers *before,
 	buf_release(&had);
 }
 
-static void check_endpoint(
-	const struct config *now, const struct endpoint *e, struct reasons *why)
+/* One of another name in the same file is it too, unless that has moved. */
+static void check_endpoint(const struct config *now, const struct config *fresh,
+	const struct endpoint *e, struct reasons *why)
 {
 	const struct endpoint *was = endpoint_named(now, e->name);
 	struct buf where = { 0 }, section = { 0 };
 
-	if (!was)
+	if (!was) {
 		was = endpoint_in(now, e->file);
-	if (!was)
-		return;
+		if (!was || endpoint_named(fresh, was->name))
+			return;
+	}
 	buf_addf(&where, "%s:%u", e->file, e->line);
 	buf_addf(&section, "endpoint %s", e->name);
 	if (buf_str(&where) && buf_str(&section))
@@ -146,7 +148,7 @@ static void check_file(
 	if (i == 0) /* weir.ini */
 		check_section(now, &now->site, &fresh->site, file, "site", why);
 	else if (is)
-		check_endpoint(now, is, why);
+		check_endpoint(now, fresh, is, why);
 	else if (was && tiers_enforced(now, &was->tiers) &&
 		!endpoint_named(fresh, was->name))
 		add_reason(why,

@@ -151,6 +151,8 @@ Test(reload, what_an_operator_does_is_taken)
 			"a ip/sw60s, a user/sw60s" },
 		{ "an endpoint moved to another file", main_text, "# see b.ini\n", a_text,
 			"b ip/sw60s" },
+		{ "an endpoint moved, and one without limits in its file", main_text,
+			"[endpoint assets]\nmatch = GET /assets\n", a_text, "b ip/sw60s" },
 		{ "a rule taken away", main_text,
 			"[endpoint a]\nmatch = GET /a\n@RateLimit = type=ip\n", b_text,
 			"a user/sw60s" },
