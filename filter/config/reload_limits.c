@@ -55,21 +55,6 @@ static const struct tier *tier_labelled(const struct tiers *tiers, const char *l
 	return NULL;
 }
 
-/* The rule a client of that plan meets, as limit/decide.c chooses it. NULL is a plan that
- * no rule names. */
-static const struct rule *rule_for(const struct tier *t, const char *plan)
-{
-	const struct rule *any = NULL;
-
-	for (size_t i = 0; t && i < t->n_rules; i++) {
-		if (!t->rules[i].plan)
-			any = &t->rules[i];
-		else if (plan && strcmp(t->rules[i].plan, plan) == 0)
-			return &t->rules[i];
-	}
-	return any;
-}
-
 /* ---- one tier ---- */
 
 /* A tier before and after, and what has been found out about it. */
@@ -84,9 +69,9 @@ struct change {
 
 static void look_at_plan(struct change *ch, const char *plan)
 {
-	const struct rule *instead = rule_for(ch->after, plan);
+	const struct rule *instead = ch->after ? tier_rule(ch->after, plan) : NULL;
 
-	if (!is_enforced(ch->now, rule_for(ch->before, plan)))
+	if (!is_enforced(ch->now, tier_rule(ch->before, plan)))
 		return;
 	if (is_enforced(ch->fresh, instead)) {
 		ch->kept = true;
@@ -107,7 +92,7 @@ static void look_at_named_plans(
 {
 	for (size_t i = 0; t && i < t->n_rules; i++) {
 		const char *plan = t->rules[i].plan;
-		const struct rule *known = seen && plan ? rule_for(seen, plan) : NULL;
+		const struct rule *known = seen && plan ? tier_rule(seen, plan) : NULL;
 
 		if (plan && !is_usual(plan) && !(known && known->plan))
 			look_at_plan(ch, plan);

@@ -139,6 +139,10 @@ struct tiers {
 	size_t n;
 };
 
+/* The rule that a client of that plan meets: the one for it, else the one for any, else NULL.
+ * plan may be NULL, which is one that no rule names. */
+const struct rule *tier_rule(const struct tier *t, const char *plan);
+
 const char *rule_type_name(enum rule_type t); /* "user" */
 
 #endif

@@ -165,7 +165,7 @@ static void note_plans(struct load *l, const struct tier *t)
 		t->label);
 }
 
-static const struct rule *rule_for(const struct tier *t, const char *plan)
+static const struct rule *rule_naming(const struct tier *t, const char *plan)
 {
 	for (size_t i = 0; i < t->n_rules; i++) {
 		const char *own = t->rules[i].plan;
@@ -183,16 +183,16 @@ static void note_also_met(struct load *l, const struct tiers *tiers, const struc
 {
 	for (size_t i = 0; i < tiers->n; i++) {
 		const struct tier *other = &tiers->list[i];
-		const struct rule *general = rule_for(other, NULL);
+		const struct rule *general = rule_naming(other, NULL);
 
 		if (!general || general->type != t->rules[0].type ||
 			general->type == RULE_CUSTOM ||
-			general->counting == COUNT_UNLIMITED)
+			general->counting == COUNT_UNLIMITED || general->mode == MODE_OFF)
 			continue;
 		for (size_t j = 0; j < t->n_rules; j++) {
 			const struct rule *r = &t->rules[j];
 
-			if (!r->plan || rule_for(other, r->plan))
+			if (!r->plan || r->mode == MODE_OFF || rule_naming(other, r->plan))
 				continue;
 			mistake_notice(l->m, (struct place){ r->file, r->line },
 				"@RateLimit plan: clients of plan %s meet %s of line %u "
@@ -258,7 +258,7 @@ static void finish_rules(struct load *l, const struct tiers *tiers)
 	for (size_t i = 0; i < tiers->n; i++) {
 		note_plans(l, &tiers->list[i]);
 		note_unmet(l, &tiers->list[i]);
-		if (!rule_for(&tiers->list[i], NULL))
+		if (!rule_naming(&tiers->list[i], NULL))
 			note_also_met(l, tiers, &tiers->list[i]);
 		for (size_t j = 0; j < tiers->list[i].n_rules; j++) {
 			struct rule *r = &tiers->list[i].rules[j];

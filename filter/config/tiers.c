@@ -29,6 +29,19 @@ void tiers_release(struct tiers *t)
 	*t = (struct tiers){ 0 };
 }
 
+const struct rule *tier_rule(const struct tier *t, const char *plan)
+{
+	const struct rule *any = NULL;
+
+	for (size_t i = 0; i < t->n_rules; i++) {
+		if (!t->rules[i].plan)
+			any = &t->rules[i];
+		else if (plan && strcmp(t->rules[i].plan, plan) == 0)
+			return &t->rules[i];
+	}
+	return any;
+}
+
 static struct tier *find_tier(const struct tiers *t, const struct rule *r, const char *id)
 {
 	for (size_t i = 0; i < t->n; i++) {

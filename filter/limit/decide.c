@@ -16,25 +16,6 @@
 #include "limit/keys.h"
 #include "limit/said.h"
 
-static bool same_plan(const struct rule *rule, const char *plan)
-{
-	return rule->plan && strcmp(rule->plan, plan) == 0;
-}
-
-/* The rule for the plan, else the one for any plan, else NULL. */
-static const struct rule *choose(const struct tier *tier, const char *plan)
-{
-	const struct rule *any = NULL;
-
-	for (size_t i = 0; i < tier->n_rules; i++) {
-		if (same_plan(&tier->rules[i], plan))
-			return &tier->rules[i];
-		if (!tier->rules[i].plan)
-			any = &tier->rules[i];
-	}
-	return any;
-}
-
 static enum on_error stricter_policy(enum on_error a, enum on_error b)
 {
 	if (a == ON_ERROR_CLOSED || b == ON_ERROR_CLOSED)
@@ -53,7 +34,7 @@ static void gather(struct decision *d, const struct tiers *tiers, const char *pl
 	struct verdict *v = &d->verdict;
 
 	for (size_t i = 0; i < tiers->n; i++) {
-		const struct rule *rule = choose(&tiers->list[i], plan);
+		const struct rule *rule = tier_rule(&tiers->list[i], plan);
 
 		if (!rule || rule->mode == MODE_OFF || rule->counting == COUNT_UNLIMITED)
 			continue;
