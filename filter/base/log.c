@@ -115,9 +115,45 @@ size_t log_format(char *out, size_t cap, const char *event, const struct log_fie
 }
 
 /* Room that poll() has seen is there only until another thread writes: one at a time looks
- * and writes. */
-static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t dropped; /* lines, under that lock, that no note has told of */
+ * and writes. The lock is held for neither, so that whoever waits for his turn can give up
+ * when a write hangs. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_is_free = PTHREAD_COND_INITIALIZER;
+static bool writing;             /* under the lock: it is somebody's turn */
+static int64_t since_us;         /* and has been since then */
+static _Atomic uint64_t dropped; /* lines that no note has told of */
+
+/* False when the write of whoever's turn it is hangs. */
+static bool take_turn(void)
+{
+	bool hangs = false;
+
+	pthread_mutex_lock(&lock);
+	while (writing && !hangs) {
+		int64_t until_us = since_us + LOG_PATIENCE_MS * US_PER_MS;
+		struct timespec until = { .tv_sec = until_us / US_PER_S,
+			.tv_nsec = until_us % US_PER_S * 1000 };
+
+		/* Not pthread_mutex_clocklock(), which ThreadSanitizer takes for no lock. */
+		pthread_cond_clockwait(&turn_is_free, &lock, CLOCK_MONOTONIC, &until);
+		hangs = writing &&
+			clock_mono_us() >= since_us + LOG_PATIENCE_MS * US_PER_MS;
+	}
+	if (!hangs) {
+		writing = true;
+		since_us = clock_mono_us();
+	}
+	pthread_mutex_unlock(&lock);
+	return !hangs;
+}
+
+static void end_turn(void)
+{
+	pthread_mutex_lock(&lock);
+	writing = false;
+	pthread_cond_signal(&turn_is_free);
+	pthread_mutex_unlock(&lock);
+}
 
 static bool has_room(int fd)
 {
@@ -129,11 +165,12 @@ static bool has_room(int fd)
 static void note_dropped(int fd)
 {
 	char note[64];
+	uint64_t n = dropped;
 
 	snprintf(note, sizeof(note), "event=\"log lines dropped\" lines=%llu\n",
-		(unsigned long long)dropped);
+		(unsigned long long)n);
 	if (write(fd, note, strlen(note)) >= 0)
-		dropped = 0;
+		dropped -= n;
 }
 
 /* A log that nobody reads must not stop the service: where a line would have to wait it
@@ -142,14 +179,17 @@ static void write_line(const char *text, size_t n)
 {
 	int fd = log_fd;
 
-	pthread_mutex_lock(&writing);
+	if (!take_turn()) {
+		dropped++;
+		return;
+	}
 	if (!has_room(fd))
 		dropped++;
 	else if (write(fd, text, n) < 0)
 		dropped += errno == EAGAIN; /* somebody has made it non-blocking */
 	else if (dropped && has_room(fd))
 		note_dropped(fd);
-	pthread_mutex_unlock(&writing);
+	end_turn();
 }
 
 void log_write(enum log_level level, const char *event, const struct log_field *fields)

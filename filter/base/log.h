@@ -11,9 +11,10 @@
  * Values that hold a space, a quote or anything unprintable are quoted and
  * escaped, whatever a peer sent. Lines end at LOG_LINE_MAX bytes. Any thread.
  *
- * A line that would have to wait for a reader is dropped and counted. Another process that
- * writes to the same pipe can still take the room between our looking and our writing; then
- * that line waits, and with it all others of this process.
+ * A line that would have to wait for a reader is dropped, and told as one of "log lines
+ * dropped" behind the next that is written. Another process that writes to the same pipe can
+ * still take the room between our looking and our writing; then that line waits, and its
+ * thread. Other threads wait for it until LOG_PATIENCE_MS after it began and drop theirs.
  */
 #ifndef WEIR_BASE_LOG_H
 #define WEIR_BASE_LOG_H
@@ -22,7 +23,8 @@
 
 #include "base/view.h"
 
-#define LOG_LINE_MAX 2048
+#define LOG_LINE_MAX    2048
+#define LOG_PATIENCE_MS 250
 
 enum log_level {
 	LOG_LEVEL_ERROR,   /* somebody has to act */

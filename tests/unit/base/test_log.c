@@ -141,6 +141,21 @@ Test(log, a_line_too_long_is_cut_and_still_ends_with_a_newline)
 static const struct timespec a_moment = { .tv_nsec = 2000000 };
 static atomic_bool poll_is_slow;
 
+/* Another process that writes to the same pipe, as soon as poll() has seen room there. */
+static _Atomic int fill_fd = -1; /* the pipe; -1 once it is full */
+static size_t filled;            /* bytes, before that */
+
+static void fill(void)
+{
+	static const char page[4096];
+	ssize_t n;
+
+	while ((n = write(fill_fd, page, sizeof(page))) > 0)
+		filled += (size_t)n;
+	close(fill_fd);
+	fill_fd = -1;
+}
+
 int poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	struct timespec wait = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
@@ -148,6 +163,8 @@ int poll(struct pollfd *fds, nfds_t n, int ms)
 
 	if (poll_is_slow)
 		nanosleep(&a_moment, NULL);
+	if (fill_fd >= 0)
+		fill();
 	return got;
 }
 
@@ -205,6 +222,56 @@ Test(log, threads_whose_log_nobody_reads_drop_lines_and_never_wait, .timeout = 6
 	cr_assert_not_null(strstr(got, dropped));
 	cr_assert_eq(strtoul(strstr(got, dropped) + strlen(dropped), NULL, 10),
 		THREADS * LINES - written, "%s", got);
+	log_open(2, LOG_LEVEL_NOTICE);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void *write_one(void *value)
+{
+	log_warn("e", LOG_STR("v", value));
+	return NULL;
+}
+
+static void read_filler(int fd)
+{
+	char got[4096];
+
+	while (filled) {
+		ssize_t n = read(fd, got, filled < sizeof(got) ? filled : sizeof(got));
+
+		cr_assert_gt(n, 0);
+		filled -= (size_t)n;
+	}
+}
+
+Test(log, while_a_write_hangs_other_threads_drop_their_lines_and_go_on, .timeout = 60)
+{
+	static char hangs[] = "hanging";
+	char got[65536], name[64];
+	pthread_t hanging;
+	int fds[2];
+
+	cr_assert_eq(pipe(fds), 0);
+	log_open(fds[1], LOG_LEVEL_NOTICE);
+	/* Opened anew, so that the log's own end still waits for room. */
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fds[1]);
+	fill_fd = open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	cr_assert_geq(fill_fd, 0);
+	cr_assert_eq(pthread_create(&hanging, NULL, write_one, hangs), 0);
+	while (fill_fd >= 0)
+		nanosleep(&a_moment, NULL);
+	/* Nobody reads, so a line that waited would wait for ever. */
+	for (int i = 0; i < 3; i++)
+		log_warn("e", LOG_STR("v", "meanwhile"));
+	read_filler(fds[0]);
+	pthread_join(hanging, NULL);
+	log_warn("e", LOG_STR("v", "later"));
+	cr_assert_eq(read_lines(fds[0], got, sizeof(got)), 3, "%s", got);
+	cr_assert_not_null(strstr(got, "v=hanging\n"), "%s", got);
+	cr_assert_not_null(strstr(got, "event=\"log lines dropped\" lines=3\n"), "%s", got);
+	cr_assert_not_null(strstr(got, "v=later\n"), "%s", got);
+	cr_assert_null(strstr(got, "meanwhile"), "%s", got);
 	log_open(2, LOG_LEVEL_NOTICE);
 	close(fds[0]);
 	close(fds[1]);
