@@ -9,7 +9,8 @@
 #include "base/log.h"
 #include "store/breaker.h"
 
-#define VOICE_US (10 * US_PER_S)
+#define VOICE_US  (10 * US_PER_S)
+#define NEWS_MOST 8 /* untold, while the log is slow */
 
 /* One trouble at a time, and whether the log has heard of it. */
 struct voice {
@@ -18,12 +19,18 @@ struct voice {
 	struct log_gate gate;
 };
 
-/* What the log is to hear once the lock is given back: nobody should wait for a line of
- * somebody else's. */
+/* One line that the log is to hear. */
 struct news {
-	bool down, up, opened, closed;
-	uint64_t down_suppressed, opened_suppressed;
-	int64_t up_after_ms, closed_after_ms;
+	enum {
+		NEWS_DOWN,
+		NEWS_UP,
+		NEWS_OPENED,
+		NEWS_CLOSED
+	} what;
+	char where[HEALTH_WHY_MAX];  /* of down and up */
+	char why[HEALTH_OPENED_MAX]; /* of down and opened */
+	uint64_t suppressed;         /* of down and opened */
+	int64_t after_ms;            /* of up and closed */
 };
 
 struct health {
@@ -33,12 +40,13 @@ struct health {
 	int64_t opened_us;
 	uint64_t opened_failures; /* in a row; 0: opened by slow answers */
 	char opened_why[HEALTH_OPENED_MAX];
-	char last_why[HEALTH_WHY_MAX];   /* of the last failure */
-	char last_where[HEALTH_WHY_MAX]; /* ... or of what came up since */
+	char last_why[HEALTH_WHY_MAX]; /* of the last failure */
 	uint64_t down; /* connections that have failed and are not up again */
 	int64_t down_us;
 	struct voice open_voice, down_voice;
-	struct news news;
+	struct news news[NEWS_MOST]; /* a ring */
+	unsigned first_news, n_news;
+	bool telling; /* a thread is, and looks for more before it leaves */
 };
 
 struct health *health_new(void)
@@ -118,56 +126,116 @@ static bool ended(struct voice *v, int64_t now_us)
 	return heard;
 }
 
+/* Room for the next; where there is none the oldest has to go, so that the log ends with
+ * what is the case. */
+static struct news *add_news(struct health *h)
+{
+	struct news *news;
+
+	if (h->n_news == NEWS_MOST) {
+		h->first_news = (h->first_news + 1) % NEWS_MOST;
+		h->n_news--;
+	}
+	news = &h->news[(h->first_news + h->n_news++) % NEWS_MOST];
+	*news = (struct news){ 0 };
+	return news;
+}
+
 static void tell_open(struct health *h, bool lasts, int64_t now_us)
 {
-	h->news.opened = may_tell(
-		&h->open_voice, lasts, now_us, &h->news.opened_suppressed);
+	struct news *news;
+	uint64_t suppressed;
+
+	if (!may_tell(&h->open_voice, lasts, now_us, &suppressed))
+		return;
+	news = add_news(h);
+	news->what = NEWS_OPENED;
+	news->suppressed = suppressed;
+	snprintf(news->why, sizeof(news->why), "%s", h->opened_why);
 }
 
 static void tell_closed(struct health *h, int64_t now_us)
 {
-	h->news.closed = ended(&h->open_voice, now_us);
-	h->news.closed_after_ms = (now_us - h->opened_us) / US_PER_MS;
+	struct news *news;
+
+	if (!ended(&h->open_voice, now_us))
+		return;
+	news = add_news(h);
+	news->what = NEWS_CLOSED;
+	news->after_ms = (now_us - h->opened_us) / US_PER_MS;
 }
 
-static void tell_down(struct health *h, bool lasts, int64_t now_us)
+static void tell_down(struct health *h, bool lasts, const char *where, int64_t now_us)
 {
-	h->news.down = may_tell(&h->down_voice, lasts, now_us, &h->news.down_suppressed);
+	struct news *news;
+	uint64_t suppressed;
+
+	if (!may_tell(&h->down_voice, lasts, now_us, &suppressed))
+		return;
+	news = add_news(h);
+	news->what = NEWS_DOWN;
+	news->suppressed = suppressed;
+	snprintf(news->where, sizeof(news->where), "%s", where);
+	snprintf(news->why, sizeof(news->why), "%s", h->last_why);
 }
 
 static void tell_up(struct health *h, const char *where, int64_t now_us)
 {
-	h->news.up = ended(&h->down_voice, now_us);
-	h->news.up_after_ms = (now_us - h->down_us) / US_PER_MS;
-	snprintf(h->last_where, sizeof(h->last_where), "%s", where);
+	struct news *news;
+
+	if (!ended(&h->down_voice, now_us))
+		return;
+	news = add_news(h);
+	news->what = NEWS_UP;
+	news->after_ms = (now_us - h->down_us) / US_PER_MS;
+	snprintf(news->where, sizeof(news->where), "%s", where);
 }
 
-/* Two threads that do this at once may have their lines in either order. */
+static void tell(const struct news *news)
+{
+	switch (news->what) {
+	case NEWS_DOWN:
+		log_warn("redis is down", LOG_STR("redis", news->where),
+			LOG_STR("reason", news->why),
+			LOG_INT("suppressed", news->suppressed));
+		break;
+	case NEWS_UP:
+		log_notice("redis is up", LOG_STR("redis", news->where),
+			LOG_INT("after_ms", news->after_ms));
+		break;
+	case NEWS_OPENED:
+		log_warn("redis is no longer asked", LOG_STR("from", "closed"),
+			LOG_STR("to", "open"), LOG_STR("reason", news->why),
+			LOG_INT("suppressed", news->suppressed));
+		break;
+	case NEWS_CLOSED:
+		log_notice("redis is asked again", LOG_STR("from", "half-open"),
+			LOG_STR("to", "closed"), LOG_INT("after_ms", news->after_ms));
+		break;
+	}
+}
+
+/* One thread at a time tells, also what others have brought meanwhile: so lines keep their
+ * order, and nobody waits for a line of somebody else's. */
 static void unlock_and_tell(struct health *h)
 {
-	char why[HEALTH_WHY_MAX], where[HEALTH_WHY_MAX], opened_why[HEALTH_OPENED_MAX];
-	const struct news news = h->news;
+	struct news news;
 
-	if (news.down || news.up || news.opened) {
-		memcpy(why, h->last_why, sizeof(why));
-		memcpy(where, h->last_where, sizeof(where));
-		memcpy(opened_why, h->opened_why, sizeof(opened_why));
+	if (h->telling) {
+		pthread_mutex_unlock(&h->lock);
+		return;
 	}
-	h->news = (struct news){ 0 };
+	while (h->n_news) {
+		news = h->news[h->first_news];
+		h->first_news = (h->first_news + 1) % NEWS_MOST;
+		h->n_news--;
+		h->telling = true;
+		pthread_mutex_unlock(&h->lock);
+		tell(&news);
+		pthread_mutex_lock(&h->lock);
+		h->telling = false;
+	}
 	pthread_mutex_unlock(&h->lock);
-	if (news.down)
-		log_warn("redis is down", LOG_STR("redis", where), LOG_STR("reason", why),
-			LOG_INT("suppressed", news.down_suppressed));
-	if (news.opened)
-		log_warn("redis is no longer asked", LOG_STR("from", "closed"),
-			LOG_STR("to", "open"), LOG_STR("reason", opened_why),
-			LOG_INT("suppressed", news.opened_suppressed));
-	if (news.closed)
-		log_notice("redis is asked again", LOG_STR("from", "half-open"),
-			LOG_STR("to", "closed"), LOG_INT("after_ms", news.closed_after_ms));
-	if (news.up)
-		log_notice("redis is up", LOG_STR("redis", where),
-			LOG_INT("after_ms", news.up_after_ms));
 }
 
 /*
@@ -254,11 +322,10 @@ void health_failed(struct health *h, const struct config *c, bool *down, const c
 	count_one(COUNT_store_failures);
 	pthread_mutex_lock(&h->lock);
 	snprintf(h->last_why, sizeof(h->last_why), "%s", why);
-	snprintf(h->last_where, sizeof(h->last_where), "%s", where);
 	if (!again && h->down++ == 0)
 		h->down_us = now_us;
 	*down = true;
-	tell_down(h, again, now_us);
+	tell_down(h, again, where, now_us);
 	if (h->breaker.state != BREAKER_CLOSED && h->opened_failures)
 		put_failures(h);
 	follow(h, &l, breaker_failed(&h->breaker, &l, now_us), now_us);

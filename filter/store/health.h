@@ -2,8 +2,8 @@
  * store/health.h - what the workers of a process know of Redis together.
  *
  * Each has a connection of its own and reports here what becomes of it; from that one
- * breaker (store/breaker.h) concludes whether Redis is asked. Changes are logged once,
- * by whoever brought them about:
+ * breaker (store/breaker.h) concludes whether Redis is asked. Changes are logged once, in
+ * the order in which they came about:
  *
  *	"redis is down"   the first connection was lost or could not be made, and why
  *	"redis is up"     none is lost any longer
@@ -13,7 +13,9 @@
  * One that comes within VOICE_US of the last is a swing: it is told once a minute, or
  * when it has lasted until the next failure. Passwords are in no reason.
  *
- * Any thread; no call waits for more than the lock.
+ * Any thread; no call waits for more than the lock, and for the log only whoever tells.
+ * While it does, what others bring about waits for it; of more than NEWS_MOST such lines
+ * the oldest are left out.
  */
 #ifndef WEIR_STORE_HEALTH_H
 #define WEIR_STORE_HEALTH_H
@@ -44,8 +46,8 @@ int64_t health_slow_us(const struct config *c);
 void health_answered(struct health *h, const struct config *c, int64_t took_us);
 /* n answers were slow and did not come at all. */
 void health_missed(struct health *h, const struct config *c, uint64_t n);
-/* An attempt or a connection has failed; where is what Redis is called in the log. *down is the
- * connection's own mark that it has failed since it was last up, false at first. */
+/* An attempt or a connection has failed; where is what Redis is called in the log. *down is
+ * the connection's own mark that it has failed since it was last up, false at first. */
 void health_failed(struct health *h, const struct config *c, bool *down, const char *where,
 	const char *why);
 /* The connection is good, or is given up for good. */

@@ -130,6 +130,8 @@ Test(health, whoever_leaves_while_it_is_down_does_not_keep_it_down)
 
 static bool asks_meanwhile;
 static unsigned asked;
+/* A line that hangs: is awaited, has begun, and may go on. */
+static atomic_bool hangs, hanging, may_go_on;
 
 /* In place of the C library's: a line takes as long as another thread would need here. */
 ssize_t write(int fd, const void *p, size_t n)
@@ -139,6 +141,11 @@ ssize_t write(int fd, const void *p, size_t n)
 	if (asks_meanwhile) {
 		health_why(h, why, sizeof(why));
 		asked++;
+	}
+	if (atomic_exchange(&hangs, false)) {
+		hanging = true;
+		while (!may_go_on)
+			usleep(1000);
 	}
 	return syscall(SYS_write, fd, p, n);
 }
@@ -154,6 +161,43 @@ Test(health, nobody_waits_for_a_line_of_the_log, .timeout = 20)
 	asks_meanwhile = false;
 	cr_assert_eq(asked, 4);
 	cr_assert_eq(said(""), 4);
+}
+
+static void *fail_once(void *down)
+{
+	fail_times(1, down);
+	return NULL;
+}
+
+Test(health, what_comes_while_a_line_hangs_is_told_behind_it_and_nobody_waits,
+	.timeout = 60)
+{
+	static const char *const order[] = { "redis is down", "redis is no longer asked",
+		"redis is asked again", "redis is up" };
+	bool down[2] = { false };
+	char got[4 * LOG_LINE_MAX];
+	const char *at = got;
+	pthread_t thread;
+	size_t n;
+
+	hangs = true;
+	cr_assert_eq(pthread_create(&thread, NULL, fail_once, &down[0]), 0);
+	while (!hanging)
+		usleep(1000);
+	fail_times(2, &down[1]);
+	probe(true);
+	health_leave(h, &down[0]);
+	health_up(h, &down[1], "here");
+	may_go_on = true;
+	pthread_join(thread, NULL);
+	rewind(lines);
+	n = fread(got, 1, sizeof(got) - 1, lines);
+	got[n] = '\0';
+	for (size_t i = 0; i < COUNT_OF(order); i++) {
+		at = strstr(at, order[i]);
+		cr_assert_not_null(at, "not in its place: %s\n%s", order[i], got);
+	}
+	cr_assert_eq(said(""), COUNT_OF(order), "%s", got);
 }
 
 enum {
