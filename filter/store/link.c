@@ -205,6 +205,7 @@ static void say_up(struct link *l)
 {
 	l->status = LINK_READY;
 	l->down = false;
+	set_why(l, "");
 	count_one(COUNT_store_connects);
 	health_up(l->health, &l->failed, l->servers.where);
 	l->events->ready(l->owner);
@@ -271,9 +272,15 @@ static bool may_call(struct link *l)
 	return l->turn;
 }
 
-/* The probe is another's; nothing more has failed. */
+/* The probe is another's; nothing more has failed. What is wrong is what the breaker says,
+ * unless that has just been healed. */
 static void stand_back(struct link *l)
 {
+	if (!l->down) {
+		health_why(l->health, l->why, sizeof(l->why));
+		if (!*l->why)
+			set_why(l, "another connection was asking");
+	}
 	say_down(l);
 	l->status = LINK_WAITING;
 	l->retry_us = l->attempt_us + LINK_RETRY_MS * US_PER_MS;

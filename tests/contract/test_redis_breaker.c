@@ -307,6 +307,53 @@ Test(breaker, who_was_connecting_when_it_opened_waits_no_longer)
 	fake_redis_stop(f);
 }
 
+/* Whether those that are down give that reason; how many there are is added to *n. */
+static bool down_says(struct firm *f, const char *why, unsigned *n)
+{
+	for (unsigned i = 0; i < WORKERS; i++) {
+		const struct store *s = firm_store(f, i);
+
+		if (store_up(s))
+			continue;
+		++*n;
+		if (!strstr(store_state(s), why))
+			return false;
+	}
+	return true;
+}
+
+Test(breaker, who_was_connecting_when_it_opened_says_why_until_he_is_connected)
+{
+	/* As above, but the probe is good. */
+	const struct fake_rule rules[] = {
+		{ "INFO", 1, 1, .close = true },
+		{ "INFO", 2, WORKERS },
+		{ "SCRIPT", 1, WORKERS - 1 },
+		{ 0 },
+	};
+	const char *why = "Redis closed the connection";
+	struct fake_redis *f = start_fake("fake", rules);
+	unsigned n = 0;
+	struct firm firm;
+
+	firm_init(&firm, test_path("fake"));
+	firm.a.config->store.breaker_failures = 1;
+	firm.a.config->store.timeout_ms = 3 * PATIENCE_MS;
+	firm_start(&firm);
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, !is_open()));
+	cr_assert(down_says(&firm, why, &n), "%s", store_state(firm.others[0]));
+	cr_assert_geq(n, WORKERS - 2, "those whose probe it was not have yet to connect");
+	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS,
+		!down_says(&firm, why, &n) ||
+			counter_sum(COUNT_store_connects) == WORKERS));
+	cr_assert(down_says(&firm, why, &n));
+	for (unsigned i = 0; i < WORKERS; i++)
+		cr_assert_str_eq(store_state(firm_store(&firm, i)), "redis");
+	firm_stop(&firm);
+	fake_redis_stop(f);
+}
+
 /* The workers are connected, and from then on it is as dead as a stopped process. */
 Test(breaker, of_one_that_falls_silent_each_worker_loses_what_was_under_way_and_no_more)
 {
