@@ -16,7 +16,7 @@
 struct asked {
 	const struct config *c;
 	struct mistakes m;
-	bool running;
+	enum startable_for what;
 };
 
 static struct place place_of(const struct asked *a, const char *section, const char *name)
@@ -38,7 +38,7 @@ static void fails(struct asked *a, struct place at, const char *fmt, ...)
 	va_end(ap);
 	if (!text)
 		a->m.no_memory = true;
-	else if (a->running)
+	else if (a->what == STARTABLE_RUNS)
 		mistake_notice(
 			&a->m, at, "%s (weir runs on, and would not start again)", text);
 	else
@@ -158,18 +158,20 @@ static void check_sockets(struct asked *a)
 
 /* -- the directory ----------------------------------------------------------------- */
 
-static void check_directory(struct asked *a, enum startable_for what)
+static void check_directory(struct asked *a)
 {
 	struct place at = place_of(a, "client", "directory");
 	struct buf why = { 0 };
-	enum plans_look look = plans_check(a->c, &a->m, &why);
+	enum plans_look look = plans_check(a->c, a->what == STARTABLE_ASKED, &a->m, &why);
 
-	if (look == PLANS_FIT || what == STARTABLE_BEGINS)
+	if (look == PLANS_FIT || a->what == STARTABLE_BEGINS)
 		;
 	else if (!buf_str(&why))
 		a->m.no_memory = true;
 	else if (look == PLANS_UNFIT)
 		fails(a, at, "client.directory: %s", why.p);
+	else if (look == PLANS_LEFT)
+		mistake_notice(&a->m, at, "client.directory: %s", why.p);
 	else
 		mistake_notice(&a->m, at,
 			"client.directory: %s. That may be so for this user alone, or now "
@@ -180,14 +182,14 @@ static void check_directory(struct asked *a, enum startable_for what)
 
 bool startable(const struct config *c, enum startable_for what, struct buf *messages)
 {
-	struct asked a = { .c = c, .running = what == STARTABLE_RUNS };
+	struct asked a = { .c = c, .what = what };
 	bool ok;
 
 	if (what != STARTABLE_BEGINS) {
 		check_owners(&a);
 		check_sockets(&a);
 	}
-	check_directory(&a, what);
+	check_directory(&a);
 	ok = a.m.errors == 0 && !a.m.no_memory;
 	mistakes_write(&a.m, c->files, c->n_files, messages);
 	if (a.m.no_memory)

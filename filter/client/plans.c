@@ -1,5 +1,9 @@
 #include "client/plans.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "client/reader.h"
 #include "config/words.h"
 
@@ -72,7 +76,45 @@ static void check_tiers(const struct config *c, const struct tiers *tiers,
 			check_rule(c, &tiers->list[i].rules[j], plans, m);
 }
 
-enum plans_look plans_check(const struct config *c, struct mistakes *m, struct buf *why)
+/* The version of the format that a reader has to know: 1, or 2 in WAL mode
+ * (https://sqlite.org/fileformat2.html, 1.3.3). */
+#define READ_VERSION_AT  19
+#define READ_VERSION_WAL 2
+
+/* Whether who opens the file now makes what others then have to open. Of a file that cannot
+ * be looked at reader_open() tells. */
+static bool would_leave_files(const char *path, struct buf *why)
+{
+	struct stat st;
+	struct buf shm = { 0 };
+	unsigned char version = 0;
+	bool missing;
+	int fd;
+
+	if (geteuid() == 0 || stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
+		st.st_uid == geteuid())
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (pread(fd, &version, 1, READ_VERSION_AT) != 1)
+		version = 0;
+	close(fd); /* locks on the file go with it: this process has none yet */
+	buf_addf(&shm, "%s-shm", path);
+	missing = !buf_str(&shm) || access(shm.p, F_OK) < 0;
+	buf_release(&shm);
+	if (version != READ_VERSION_WAL || !missing)
+		return false;
+	buf_addf(why,
+		"the directory %s is not looked into: nobody has it open, and this user "
+		"would own %s-shm, which weir has to write; ask as the user weir runs as, "
+		"or while it runs",
+		path, path);
+	return true;
+}
+
+enum plans_look plans_check(
+	const struct config *c, bool guest, struct mistakes *m, struct buf *why)
 {
 	enum reader_fault fault;
 	struct buf plans = { 0 };
@@ -80,6 +122,8 @@ enum plans_look plans_check(const struct config *c, struct mistakes *m, struct b
 
 	if (!*c->client.directory)
 		return PLANS_FIT;
+	if (guest && would_leave_files(c->client.directory, why))
+		return PLANS_LEFT;
 	r = reader_open(
 		c->client.directory, c->client.directory_query, BUSY_MS, &fault, why);
 	if (!r)
