@@ -91,8 +91,12 @@ static bool look_at_path(const char *path, struct buf *why, bool *sure)
 		path);
 	*sure = true;
 	if (stat(folder, &st) < 0) {
-		*sure = (errno == ENOENT || errno == ENOTDIR) && !is_below_run(path);
-		if (errno != ENOENT)
+		*sure = errno == ENOTDIR || (errno == ENOENT && !is_below_run(path));
+		if (errno == ENOTDIR)
+			buf_addf(why,
+				"what %s is to lie in is no folder; write another path",
+				folder);
+		else if (errno != ENOENT)
 			buf_addf(why, "the folder %s cannot be looked at by this user (%s)",
 				folder, strerror(errno));
 		else if (*sure)

@@ -106,6 +106,10 @@ Test(startable, finds_users_groups_and_folders_that_are_not_there, .timeout = 60
 			":5: server.socket_group: \"no-such-group\" is no group of this" },
 		{ text("listen = unix:%s\n", far), "there is no folder " },
 		{ text("listen = unix:%s\n", file), "something else than a socket" },
+		{ text("listen = unix:%s/weir.sock\n", file),
+			"is no folder; write another path" },
+		{ text("listen = unix:%s/below/weir.sock\n", file),
+			"/file/below is to lie in is no folder; write another path" },
 	};
 	const char *ini;
 
