@@ -160,6 +160,32 @@ static void check_sockets(struct asked *a)
 	buf_release(&why);
 }
 
+/* -- where bodies go --------------------------------------------------------------- */
+
+/* A body that finds no file is refused, and so would all large ones be until somebody
+ * looks. What is not there is so for everybody; rights are those of whoever asks, who is
+ * weir only when it starts or runs. */
+static void check_spool_dir(struct asked *a)
+{
+	struct place at = place_of(a, "server", "spool_dir");
+	const char *dir = a->c->server.spool_dir;
+	int err = config_spool_fault(a->c);
+	bool sure = a->what != STARTABLE_ASKED || err == ENOTDIR ||
+		(err == ENOENT && !is_below_run(dir));
+
+	if (err && sure)
+		fails(a, at,
+			"server.spool_dir: \"%s\" cannot hold large bodies (%s); write a "
+			"directory that weir may write and enter",
+			dir, strerror(err));
+	else if (err)
+		mistake_notice(&a->m, at,
+			"server.spool_dir: \"%s\" cannot hold large bodies of this user's "
+			"now (%s); weir's own has to be able to write and enter it, or "
+			"weir does not start",
+			dir, strerror(err));
+}
+
 /* -- the directory ----------------------------------------------------------------- */
 
 static void check_directory(struct asked *a)
@@ -193,6 +219,7 @@ bool startable(const struct config *c, enum startable_for what, struct buf *mess
 		check_owners(&a);
 		check_sockets(&a);
 	}
+	check_spool_dir(&a);
 	check_directory(&a);
 	ok = a.m.errors == 0 && !a.m.no_memory;
 	mistakes_write(&a.m, c->files, c->n_files, messages);

@@ -11,7 +11,10 @@
  *
  * A reload refuses nothing of what is found here: users, groups, sockets and the directory
  * are taken at a start only, and a directory that is lost while weir runs is a matter of
- * client.directory_error. It tells what the next start would meet.
+ * client.directory_error. A disk for large bodies that is not there keeps no new limit
+ * waiting either; another server.spool_dir, which a reload does take, has to be there
+ * (config/reload.h). It tells what the next start would meet. A CGI program serves one request and looks at
+ * nothing.
  */
 #ifndef WEIR_STARTABLE_H
 #define WEIR_STARTABLE_H
@@ -21,7 +24,8 @@
 enum startable_for {
 	STARTABLE_ASKED,  /* by somebody who wants to know: everything */
 	STARTABLE_BEGINS, /* weir does, and tells what fails itself: only what is not seen
-			   * so, rules for plans that do not exist */
+			   * so, rules for plans that do not exist, and a server.spool_dir
+			   * that cannot be written */
 	STARTABLE_RUNS,   /* weir does: what would fail is a notice */
 };
 

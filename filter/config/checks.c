@@ -1,12 +1,13 @@
 /*
  * config/checks.c - what single options and files cannot see: mistakes between two
  * places, and notices about what works and may not be meant.
+ *
+ * Nothing here asks whether this machine or this user has what is named: a configuration
+ * is read by weirctl, by others than weir and before there is all that it needs.
+ * startable.h does.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "config/kinds.h"
 #include "config/load.h"
@@ -205,33 +206,6 @@ static void check_reply(struct load *l)
 			"template = FILE beside it");
 }
 
-/* A body that finds no file is refused, and so would all large ones be until somebody
- * looks. */
-static void check_spool_dir(struct load *l)
-{
-	const struct config *c = l->config;
-	const char *dir = c->server.spool_dir;
-	struct stat st;
-	int err = 0;
-
-	/* What was a mistake itself has no value; and where no body is larger than what
-	 * stays in memory there are no files. */
-	if (!dir || c->server.spool_memory >= c->server.body_limit)
-		return;
-	if (stat(dir, &st) < 0)
-		err = errno;
-	else if (!S_ISDIR(st.st_mode))
-		err = ENOTDIR;
-	else if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0)
-		err = errno;
-	if (err)
-		mistake_value(l->m, load_place(l, "server", "spool_dir"),
-			"server.spool_dir", view_str(dir),
-			"cannot hold large bodies (%s); write a directory that weir may "
-			"write and enter",
-			strerror(err));
-}
-
 static void note_everybody(struct load *l, const struct networks *nets, const char *section,
 	const char *name, const char *what)
 {
@@ -291,7 +265,6 @@ void load_check(struct load *l)
 {
 	settle_limits(l);
 	check_listen(l);
-	check_spool_dir(l);
 	check_loops(l);
 	check_client(l);
 	check_store(l);

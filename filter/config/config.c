@@ -1,6 +1,10 @@
 #include "config/config.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "config/options.h"
 #include "config/pattern.h"
@@ -56,6 +60,20 @@ unsigned config_line(const struct config *c, const char *section, const char *na
 	const struct option *o = option_find(view_str(section), view_str(name));
 
 	return o ? c->lines[o - options] : 0;
+}
+
+int config_spool_fault(const struct config *c)
+{
+	struct stat st;
+
+	if (c->server.spool_memory >= c->server.body_limit)
+		return 0;
+	if (stat(c->server.spool_dir, &st) < 0)
+		return errno;
+	if (!S_ISDIR(st.st_mode))
+		return ENOTDIR;
+	return faccessat(AT_FDCWD, c->server.spool_dir, W_OK | X_OK, AT_EACCESS) < 0 ? errno
+										     : 0;
 }
 
 /* One line for each rule, so that plans stand below one another. */

@@ -267,6 +267,10 @@ void config_unref(struct config *c);
 /* Where weir.ini gives an option first, for messages; 0 when it does not. */
 unsigned config_line(const struct config *c, const char *section, const char *name);
 
+/* 0 where large bodies find a directory to be stored in, or need none, since all there may
+ * be fit into server.spool_memory; else why not, an errno: for whoever asks, and now. */
+int config_spool_fault(const struct config *c);
+
 /* In how many shards the table of this process keeps its store.memory, a power of two. Each
  * has an equal part, and a client's whole state lies in one: fewer rather than small ones. */
 #define MEMORY_SHARDS_MAX 64

@@ -1,9 +1,11 @@
 #include "config/reload.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "config/mistakes.h"
 #include "config/options.h"
 #include "config/reload_parts.h"
 
@@ -201,6 +203,32 @@ static void check_pattern(const struct config *now, const struct config *fresh,
 			fresh->file, p->text, lost->text, lost->files);
 }
 
+/* Another directory for bodies that is not there was misspelt, most likely, and would have
+ * all large ones refused. The one that was may come back. */
+static void check_spool_dir(
+	const struct config *now, const struct config *fresh, struct reasons *why)
+{
+	struct buf where = { 0 };
+	int err;
+
+	if (strcmp(now->server.spool_dir, fresh->server.spool_dir) == 0)
+		return;
+	err = config_spool_fault(fresh);
+	if (err != ENOENT && err != ENOTDIR)
+		return;
+	buf_addf(&where, "%s:%u: server.spool_dir: ", fresh->files[0],
+		config_line(fresh, "server", "spool_dir"));
+	mistake_quote(&where, view_str(fresh->server.spool_dir));
+	if (buf_str(&where))
+		add_reason(why,
+			"%s cannot hold large bodies (%s), and %s could; write a directory "
+			"that is there, or make this one first",
+			where.p, strerror(err), now->server.spool_dir);
+	else
+		why->out->failed = true;
+	buf_release(&where);
+}
+
 static size_t count_tiers(const struct config *c)
 {
 	size_t n = c->site.n;
@@ -226,6 +254,7 @@ bool config_may_replace(
 	else
 		for (size_t i = 0; i < fresh->n_endpoint_patterns; i++)
 			check_pattern(now, fresh, &fresh->endpoint_patterns[i], &why);
+	check_spool_dir(now, fresh, &why);
 	if (!why.n && enforced && !count_tiers(fresh))
 		add_reason(&why,
 			"%s: no @RateLimit is left, and there were %zu; put them back, or "

@@ -18,7 +18,8 @@
  *	there were endpoints, or limits, and not one is left;
  *	[site], an endpoint that stays, or a file that stays had limits and has none;
  *	a pattern of server.endpoints found files and finds none, or has given way to one
- *	that finds none.
+ *	that finds none;
+ *	server.spool_dir is another directory, and that is not there.
  *
  * Limits are those that were enforced. That they are not wanted any more can be said in
  * their place: a rule with count=unlimited, mode=off or mode=shadow is a rule. What else

@@ -269,6 +269,25 @@ Test(start, refuses_to_count_in_memory_as_a_cgi_program)
 	fcgi_answer_release(&run.answer);
 }
 
+/* Requests without a large body need no disk. */
+Test(start, serves_as_a_cgi_program_while_nothing_can_hold_large_bodies, .timeout = 60)
+{
+	static char body[100000];
+	struct weir *w = weir_configure(&(struct weir_spec){
+		.server = "backend = echo\nspool_dir = /nope\n",
+		.sections = text("[store]\nurl = unix:///nowhere/redis.sock\n[fallback]\n"
+				 "policy = open\n[backend echo]\nfastcgi = %s\n",
+			echo_start(1)) });
+	struct cgi_run run;
+
+	run_as_cgi(w->ini, "/x", view_of(NULL, 0), &run);
+	cr_assert_eq(answer_status(&run.answer), 200, "%s", run.log);
+	fcgi_answer_release(&run.answer);
+	run_as_cgi(w->ini, "/x", view_of(body, sizeof(body)), &run);
+	cr_assert_eq(answer_status(&run.answer), 503, "%s", run.log);
+	fcgi_answer_release(&run.answer);
+}
+
 Test(start, says_as_a_cgi_program_that_its_configuration_is_wrong)
 {
 	struct cgi_run run;

@@ -110,6 +110,14 @@ Test(startable, finds_users_groups_and_folders_that_are_not_there, .timeout = 60
 			"is no folder; write another path" },
 		{ text("listen = unix:%s/below/weir.sock\n", file),
 			"/file/below is to lie in is no folder; write another path" },
+		{ "spool_dir = /nope\n",
+			":5: server.spool_dir: \"/nope\" cannot hold large bodies (No such "
+			"file or directory); write a directory that weir may write and "
+			"enter\n" },
+		{ "spool_dir = /dev/null\n",
+			":5: server.spool_dir: \"/dev/null\" cannot hold large bodies (Not "
+			"a "
+			"directory); write a directory" },
 	};
 	const char *ini;
 
@@ -126,6 +134,9 @@ Test(startable, leaves_to_weir_what_another_user_cannot_judge)
 	/* Folders below /run are made when the service starts. */
 	expect_noticed(ini_with("listen = unix:/run/no-such-folder/weir.sock\n", "", ""),
 		"there is no folder /run/no-such-folder now");
+	expect_noticed(ini_with("spool_dir = /run/no-such-folder\n", "", ""),
+		"server.spool_dir: \"/run/no-such-folder\" cannot hold large bodies of "
+		"this user's now (No such file or directory)");
 }
 
 Test(startable, names_the_plan_that_a_rule_may_mean, .timeout = 60)

@@ -88,6 +88,21 @@ Test(reload, what_looks_like_an_accident_is_not_taken)
 			b_text,
 			"endpoints.d/a.ini: [endpoint a] is not in it any more, and had "
 			"limits; write it whole, or take the file away\n" },
+		{ "a directory for bodies that was misspelt",
+			"[server]\nspool_dir = /nope\n[site]\n@RateLimit = type=ip "
+			"count=9 window=1s\n",
+			a_text, b_text,
+			"weir.ini:2: server.spool_dir: \"/nope\" cannot hold large bodies "
+			"(No such file or directory), and /var/tmp could; write a "
+			"directory "
+			"that is there, or make this one first\n" },
+		{ "a file for it",
+			"[server]\nspool_dir = /dev/null\n[site]\n@RateLimit = type=ip "
+			"count=9 window=1s\n",
+			a_text, b_text,
+			"weir.ini:2: server.spool_dir: \"/dev/null\" cannot hold large "
+			"bodies (Not a directory), and /var/tmp could; write a directory "
+			"that is there, or make this one first\n" },
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -194,6 +209,14 @@ Test(reload, what_an_operator_does_is_taken)
 		{ "a network allowed",
 			"[allow]\nnetworks = 10.0.0.0/8\n[site]\n@RateLimit = type=ip "
 			"count=9 window=1s\n",
+			a_text, b_text, "" },
+		{ "another directory for bodies",
+			"[server]\nspool_dir = /tmp\n[site]\n@RateLimit = type=ip count=9 "
+			"window=1s\n",
+			a_text, b_text, "" },
+		{ "one that no body goes to",
+			"[server]\nspool_dir = /nope\nspool_memory = 64K\nbody_limit = "
+			"64K\n[site]\n@RateLimit = type=ip count=9 window=1s\n",
 			a_text, b_text, "" },
 		{ "one with another window in its place",
 			"[site]\n@RateLimit = type=ip count=9 window=1m\n", a_text, b_text,
@@ -374,6 +397,25 @@ Test(reload, one_that_found_nothing_before_may_find_nothing)
 }
 
 /* ---- Odd ones ---- */
+
+/* The disk is gone, and a limit is to be tightened. */
+Test(reload, a_directory_for_bodies_that_is_lost_keeps_no_limit_waiting)
+{
+	struct buf text = { 0 }, why = { 0 };
+	struct config *now, *fresh;
+
+	buf_addf(&text, "[server]\nspool_dir = %s/bodies\n%s", folder, main_text);
+	cr_assert_eq(mkdir("bodies", 0700), 0);
+	put(MAIN, buf_str(&text));
+	now = load();
+	cr_assert_eq(rmdir("bodies"), 0);
+	fresh = load();
+	cr_expect(config_may_replace(now, fresh, &why), "%s", buf_str(&why));
+	config_unref(fresh);
+	config_unref(now);
+	buf_release(&text);
+	buf_release(&why);
+}
 
 Test(reload, who_never_ends_the_last_line_is_not_asked_to)
 {

@@ -1,6 +1,6 @@
 /*
  * test_search.c - what is asked of the machine when a configuration is read: directories
- * that can be looked into, and one for bodies.
+ * that can be looked into.
  */
 #include "folder.h"
 
@@ -81,33 +81,4 @@ Test(search, what_is_not_there_is_not_told)
 	c = load();
 	cr_expect_eq(c->n_endpoints, 2);
 	config_unref(c);
-}
-
-/* ---- Where bodies go ---- */
-
-Test(search, a_spool_directory_that_cannot_be_written_is_a_mistake)
-{
-	static const mode_t modes[] = { 0555, 0666 };
-
-	cr_assert_eq(chmod(".", 0755), 0);
-	cr_assert_eq(mkdir("bodies", 0777), 0);
-	for (size_t i = 0; i < COUNT_OF(modes); i++) {
-		struct buf text = { 0 }, told = { 0 };
-		struct config *c = NULL;
-
-		buf_addf(&text, "[server]\nspool_dir = %s/bodies\n", folder);
-		put(MAIN, buf_str(&text));
-		cr_assert_eq(chmod("bodies", 0777), 0);
-		config_unref(load());
-		cr_assert_eq(chmod("bodies", modes[i]), 0);
-		if (geteuid() == 0)
-			cr_assert_eq(seteuid(65534), 0);
-		cr_expect_not(config_load(MAIN, &c, &told));
-		cr_assert_eq(seteuid(getuid()), 0);
-		cr_expect(strstr(buf_str(&told),
-				  "bodies\" cannot hold large bodies (Permission denied)"),
-			"%s", told.p);
-		buf_release(&text);
-		buf_release(&told);
-	}
 }
