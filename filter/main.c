@@ -54,6 +54,10 @@ static struct {
 	struct config *reloaded;    /* what it read; NULL when it is not to be taken */
 	struct buf reload_messages; /* what it said, and what it found beside the old one */
 	struct buf reload_gone, reload_restart;
+	uv_work_t look; /* at what the next start would meet, on the thread pool */
+	bool looking, look_again;
+	struct config *looked_at; /* a reference of its own */
+	struct buf look_messages;
 	int64_t loaded_us;
 	uv_timer_t drain_timer;
 	const char *started_as;
@@ -245,6 +249,45 @@ static void forget_reload(void)
 	buf_release(&process.reload_restart);
 }
 
+/* -- looking ahead ----------------------------------------------------------------- */
+
+static void start_look(void);
+
+static void look_ended(uv_work_t *work, int status)
+{
+	(void)work;
+	(void)status;
+	process.looking = false;
+	if (!process.ending)
+		log_messages(LOG_LEVEL_NOTICE, buf_view(&process.look_messages));
+	buf_release(&process.look_messages);
+	config_unref(process.looked_at);
+	if (process.look_again)
+		start_look();
+}
+
+static void look_work(uv_work_t *work)
+{
+	(void)work;
+	startable(process.looked_at, STARTABLE_RUNS, &process.look_messages);
+}
+
+/* What a restart would meet is told once the new rules are in force, and holds up none that
+ * come after them: a disk that hangs, for one, keeps it for as long as it likes. */
+static void start_look(void)
+{
+	process.look_again = process.looking;
+	if (process.looking || process.ending)
+		return;
+	process.looked_at = config_ref(process.config);
+	process.looking = uv_queue_work(
+				  &process.loop, &process.look, look_work, look_ended) == 0;
+	if (!process.looking)
+		config_unref(process.looked_at);
+}
+
+/* -- a reload ---------------------------------------------------------------------- */
+
 static void start_reload(void);
 
 static void reload_ended(uv_work_t *work, int status)
@@ -261,8 +304,10 @@ static void reload_ended(uv_work_t *work, int status)
 		buf_view(&process.reload_messages));
 	if (process.reload_failed)
 		log_error("the configuration is not taken: the old one stays in force");
-	else
+	else {
 		put_in_force(process.reloaded);
+		start_look();
+	}
 	forget_reload();
 	if (process.reload_again)
 		start_reload();
@@ -284,7 +329,6 @@ static void reload_work(uv_work_t *work)
 		buf_addf(&process.reload_messages, "%s: memory is out\n", fresh->file);
 		config_unref(fresh);
 	} else {
-		startable(fresh, STARTABLE_RUNS, &process.reload_messages);
 		process.reloaded = fresh;
 		config_limits_gone(process.config, fresh, &process.reload_gone);
 		/* Since the start: an earlier reload may have left something to do. */
@@ -438,8 +482,8 @@ static bool make_shared(void)
 	return false;
 }
 
-/* Once the main loop has stopped. False when a look-up or a reload has not ended: nothing
- * is to be freed then. */
+/* Once the main loop has stopped. False when a look-up, a reload or a look ahead has not
+ * ended: nothing is to be freed then. */
 static bool close_all(void)
 {
 	bool whole = true;

@@ -13,7 +13,8 @@
  * are taken at a start only, and a directory that is lost while weir runs is a matter of
  * client.directory_error. A disk for large bodies that is not there keeps no new limit
  * waiting either; another server.spool_dir, which a reload does take, has to be there
- * (config/reload.h). It tells what the next start would meet. A CGI program serves one request and looks at
+ * (config/reload.h). It tells what the next start would meet, once it has been taken: what
+ * is looked at may be a disk that hangs. A CGI program serves one request and looks at
  * nothing.
  */
 #ifndef WEIR_STARTABLE_H

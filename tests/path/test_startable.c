@@ -2,8 +2,10 @@
  * test_startable.c - "weirctl check && systemctl restart weir" must not take a site down: what
  * weir would not start with is found before.
  */
+#include "faults.h"
 #include "site.h"
 
+#include <errno.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -166,33 +168,94 @@ Test(startable, names_the_plan_that_a_rule_may_mean, .timeout = 60)
 					   "window=1h\n" });
 	cr_assert(strstr(process_log(w->process), "did you mean paid?"), "%s",
 		process_log(w->process));
-	process_signal(w->process, SIGHUP);
-	cr_assert(process_logs(w->process, "configuration reloaded", 10000));
-	cr_assert(strstr(strstr(process_log(w->process), "event=ready"),
-			  "did you mean paid?"),
-		"%s", process_log(w->process));
+	reload(w, "did you mean paid?");
 	weirctl("plan add piad --db %s", db);
 	out = weirctl_run("-c %s check", w->ini).err;
 	cr_assert(!strstr(out, "is no plan"), "%s", out);
 }
 
-Test(startable, a_reload_goes_on_and_tells_what_a_start_would_fail_at, .timeout = 60)
+static struct weir *with_directory(const char *db, const char *const *env)
 {
-	const char *db = test_path("weir.db");
-	struct weir *w;
-
 	weirctl("db init %s", db);
 	backend_start(addr_unix("plain.sock"), &plain);
-	w = weir_start(
-		&(struct weir_spec){ .sections = text("[store]\ntype = memory\n"
-						      "[backend plain]\nfastcgi = "
-						      "%s\n%s",
-					     addr_unix("plain.sock"), client_with(db, "")),
-			.endpoints = RULES });
+	return weir_start(&(struct weir_spec){
+		.server = text("spool_dir = %s\n", test_path("bodies")),
+		.sections = text("[store]\ntype = memory\n[backend plain]\n"
+				 "fastcgi = %s\n%s",
+			addr_unix("plain.sock"), client_with(db, "")),
+		.endpoints = RULES,
+		.env = env });
+}
+
+Test(startable, a_reload_goes_on_and_tells_what_a_start_would_fail_at, .timeout = 60)
+{
+	const char *db = test_path("weir.db"), *said;
+	struct weir *w;
+
+	cr_assert_eq(mkdir(test_path("bodies"), 0700), 0);
+	w = with_directory(db, NULL);
 	cr_assert_eq(unlink(db), 0);
-	process_signal(w->process, SIGHUP);
-	cr_assert(process_logs(w->process, "configuration reloaded", 10000), "%s",
-		process_log(w->process));
-	cr_assert(strstr(process_log(w->process), "would not start again"), "%s",
-		process_log(w->process));
+	cr_assert_eq(rmdir(test_path("bodies")), 0);
+	said = reload(w, "client.directory: the directory ");
+	cr_assert(strstr(said,
+			  "/bodies\\\" cannot hold large bodies (No such file or "
+			  "directory); write a directory that weir may write and "
+			  "enter (weir runs on, and would not start again)"),
+		"%s", said);
+	/* Only once it has been taken. */
+	cr_assert(
+		strstr(said, RELOADED) < strstr(said, "would not start again"), "%s", said);
+	cr_assert_null(strstr(said, RELOAD_FAILS));
+}
+
+static int get_in_order(const struct weir *w)
+{
+	const struct fcgi_request rq = { .uri = "/a" };
+	struct fcgi_answer a;
+	int status = fcgi_call(w->addr, &rq, &a, 20000) ? answer_status(&a) : 0;
+
+	fcgi_answer_release(&a);
+	return status;
+}
+
+/* What a start would meet is looked at on a disk that may hang. */
+Test(startable, a_directory_that_hangs_keeps_no_limit_waiting, .timeout = 60)
+{
+	struct weir *w;
+
+	cr_assert_eq(mkdir(test_path("bodies"), 0700), 0);
+	w = with_directory(test_path("weir.db"), faults_env());
+	faults_set(FAULT_DISK, EIO, -1);
+	for (int count = 5; count > 2; count--) {
+		file_replace(endpoint_file(w, "a"),
+			text("[endpoint a]\nmatch = GET /a\nbackend = plain\n"
+			     "@RateLimit = type=ip count=%d window=1h\n",
+				count));
+		reload(w, RELOADED);
+	}
+	cr_assert(WAIT_UNTIL(10000, faults_met(FAULT_DISK) == 1));
+	file_replace(endpoint_file(w, "a"),
+		"[endpoint a]\nmatch = GET /a\nbackend = plain\n"
+		"@RateLimit = type=ip count=0 window=1h\n");
+	reload(w, RELOADED);
+	cr_assert(WAIT_UNTIL(10000, get_in_order(w) == 403));
+	/* It answers: what was found is told, and looked for again. */
+	faults_set(FAULT_DISK, EIO, 0);
+	cr_assert(process_logs(w->process, "cannot be read: Input/output error", 10000),
+		"%s", process_log(w->process));
+	process_signal(w->process, SIGTERM);
+	cr_assert_eq(process_exit(w->process, 20000), 0, "%s", process_log(w->process));
+}
+
+Test(startable, a_directory_that_hangs_holds_up_no_end, .timeout = 60)
+{
+	struct weir *w;
+
+	cr_assert_eq(mkdir(test_path("bodies"), 0700), 0);
+	w = with_directory(test_path("weir.db"), faults_env());
+	faults_set(FAULT_DISK, EIO, -1);
+	reload(w, RELOADED);
+	cr_assert(WAIT_UNTIL(10000, faults_met(FAULT_DISK) == 1));
+	process_signal(w->process, SIGTERM);
+	cr_assert_eq(process_exit(w->process, 20000), 0, "%s", process_log(w->process));
 }

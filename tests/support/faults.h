@@ -22,6 +22,7 @@ enum fault {
 	FAULT_WRITE,  /* pwrite */
 	FAULT_READ,   /* pread */
 	FAULT_LOOKUP, /* getaddrinfo, with EAI_AGAIN and not before the fault is over */
+	FAULT_DISK,   /* stat of a file *.db, and not before the fault is over */
 	FAULTS_N
 };
 

@@ -10,8 +10,10 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -116,7 +118,30 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
 	return EAI_AGAIN;
 }
 
+static bool is_database(const char *path)
+{
+	size_t n = strlen(path);
+
+	return n > 3 && strcmp(path + n - 3, ".db") == 0;
+}
+
 /* Both names of what depends on the size of a file's offsets. */
+#define STAT(name)                                            \
+	int name(const char *path, struct name *out);         \
+	int name(const char *path, struct name *out)          \
+	{                                                     \
+		typedef int f(const char *, struct name *);   \
+                                                              \
+		if (!is_database(path) || !fails(FAULT_DISK)) \
+			return LIBC(f)(path, out);            \
+		while (atomic_load(&cells[FAULT_DISK].left))  \
+			usleep(1000);                         \
+		errno = atomic_load(&cells[FAULT_DISK].err);  \
+		return -1;                                    \
+	}
+STAT(stat)
+STAT(stat64)
+
 #define OPEN(name)                                                         \
 	int name(const char *path, int flags, ...);                        \
 	int name(const char *path, int flags, ...)                         \
