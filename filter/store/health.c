@@ -1,5 +1,6 @@
 #include "store/health.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,13 +106,24 @@ static struct breaker_limits limits_of(const struct config *c)
  * many only once a minute, unless it lasts.
  */
 
-static bool may_tell(struct voice *v, bool lasts, int64_t now_us, uint64_t *suppressed)
+/* For a beginning, its end, and each end that is still to come: so that none is lost. */
+static bool has_room(const struct health *h)
+{
+	return h->n_news + h->open_voice.heard + h->down_voice.heard + 2 <= NEWS_MOST;
+}
+
+static bool may_tell(
+	struct health *h, struct voice *v, bool lasts, int64_t now_us, uint64_t *suppressed)
 {
 	bool rare = !v->ended_us || now_us - v->ended_us >= VOICE_US;
 
 	*suppressed = 0;
 	if (v->heard)
 		return false;
+	if (!has_room(h)) {
+		atomic_fetch_add(&v->gate.missed, 1);
+		return false;
+	}
 	v->heard = log_gate_open(&v->gate, now_us, suppressed) || rare || lasts;
 	return v->heard;
 }
@@ -126,17 +138,11 @@ static bool ended(struct voice *v, int64_t now_us)
 	return heard;
 }
 
-/* Room for the next; where there is none the oldest has to go, so that the log ends with
- * what is the case. */
 static struct news *add_news(struct health *h)
 {
-	struct news *news;
+	struct news *news = &h->news[(h->first_news + h->n_news++) % NEWS_MOST];
 
-	if (h->n_news == NEWS_MOST) {
-		h->first_news = (h->first_news + 1) % NEWS_MOST;
-		h->n_news--;
-	}
-	news = &h->news[(h->first_news + h->n_news++) % NEWS_MOST];
+	assert(h->n_news <= NEWS_MOST);
 	*news = (struct news){ 0 };
 	return news;
 }
@@ -146,7 +152,7 @@ static void tell_open(struct health *h, bool lasts, int64_t now_us)
 	struct news *news;
 	uint64_t suppressed;
 
-	if (!may_tell(&h->open_voice, lasts, now_us, &suppressed))
+	if (!may_tell(h, &h->open_voice, lasts, now_us, &suppressed))
 		return;
 	news = add_news(h);
 	news->what = NEWS_OPENED;
@@ -170,7 +176,7 @@ static void tell_down(struct health *h, bool lasts, const char *where, int64_t n
 	struct news *news;
 	uint64_t suppressed;
 
-	if (!may_tell(&h->down_voice, lasts, now_us, &suppressed))
+	if (!may_tell(h, &h->down_voice, lasts, now_us, &suppressed))
 		return;
 	news = add_news(h);
 	news->what = NEWS_DOWN;

@@ -14,8 +14,8 @@
  * when it has lasted until the next failure. Passwords are in no reason.
  *
  * Any thread; no call waits for more than the lock, and for the log only whoever tells.
- * While it does, what others bring about waits for it; of more than NEWS_MOST such lines
- * the oldest are left out.
+ * While it does, the lines of others wait for it; when NEWS_MOST do, a trouble that begins
+ * is told only if it lasts until there is room.
  */
 #ifndef WEIR_STORE_HEALTH_H
 #define WEIR_STORE_HEALTH_H
