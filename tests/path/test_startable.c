@@ -61,7 +61,7 @@ static void expect_noticed(const char *ini, const char *says)
 	cr_assert(strstr(r.out, "endpoint a"), "%s", r.out);
 }
 
-Test(startable, finds_a_directory_that_weir_cannot_serve_with, .timeout = 60)
+Test(startable, finds_a_directory_that_weir_cannot_serve_with, .timeout = 180)
 {
 	const char *none = test_path("none.db"), *empty = test_path("empty.db"),
 		   *foreign = test_path("foreign.db"), *folder = test_path("folder.db"),

@@ -228,12 +228,14 @@ static void check(const struct history *h)
 		cr_assert_geq(h->at_us[i], h->at_us[i - 1], "%s runs backwards", h->key);
 	cr_assert_leq(most, l->count, "%s: %lu in a window of %lu", h->key, most, l->count);
 	/* Hammered as they were, all limits were reached, and more than once. */
-	cr_assert(l->word[0] == ':' && l->uri == 1 ? most > 0 : most == reach,
+	cr_assert(l->word[0] == ':' && l->uri == 1 ? most > 0
+						   : most == reach ||
+				under_valgrind(), /* which leaves no time to hammer */
 		"%s: never more than %lu of %lu", h->key, most, reach);
 	cr_assert(l->uri == 1 || h->n > reach, "%s: %zu in all", h->key, h->n);
 }
 
-static void start_weirs(struct client *clients, struct weir **weirs, const char *url)
+static void start_weirs(struct weir **weirs, const char *url)
 {
 	static const struct backend_script plain;
 	const char *addr = addr_unix("plain.sock");
@@ -246,6 +248,10 @@ static void start_weirs(struct client *clients, struct weir **weirs, const char 
 					 "[backend plain]\nfastcgi = %s\n",
 				url, addr),
 			.endpoints = endpoints });
+}
+
+static void start_clients(struct client *clients, struct weir *const *weirs)
+{
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		clients[i] = (struct client){ .addr = weirs[i % WEIRS]->addr, .number = i };
 		cr_assert_eq(
@@ -317,8 +323,9 @@ Test(window, no_window_over_three_processes_holds_more_than_its_limit, .timeout 
 	int64_t began_ms;
 
 	cr_assert(c && !c->err);
-	start_weirs(clients, weirs, r->url);
-	began_ms = now_ms();
+	start_weirs(weirs, r->url);
+	began_ms = read_ms = now_ms();
+	start_clients(clients, weirs);
 	while (now_ms() - began_ms < ends_ms) {
 		read_all(c);
 		usleep(50000);
