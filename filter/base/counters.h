@@ -60,7 +60,8 @@
 		"Requests whose client left before the answer was complete.")             \
 	COUNTER(requests_cut_off,                                                         \
 		"Requests that weir gave up before the answer was complete: the "         \
-		"connection was too slow or malformed, or weir was stopped.")             \
+		"connection was too slow or malformed, memory ran out, or weir was "      \
+		"stopped.")                                                               \
 	COUNTER(spool_full,                                                               \
 		"Requests refused because the bodies in temporary files would be over "   \
 		"server.spool_limit (503).")                                              \

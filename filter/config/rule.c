@@ -279,8 +279,7 @@ static const struct attribute {
 		"What a request takes that says nothing." },
 	[ATTR_PLAN] = { "plan", "NAME", "all", read_plan,
 		"Only for users of this plan; a rule without a plan is for all others, "
-		"where "
-		"type, key, algorithm and window are the same." },
+		"where type, key, algorithm and window are the same." },
 	[ATTR_KEY] = { "key", "NAME|TEMPLATE", "the endpoint's", read_key,
 		"Endpoints whose rules have the same key share one count. Of type=custom: "
 		"who is counted, put together from {header:NAME} {cookie:NAME} "

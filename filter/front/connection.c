@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/shortage.h"
 
 #define READ_CHUNK   65536
 #define QUEUE_HIGH   131072 /* queued bytes above which the owner is asked to wait */
@@ -278,6 +279,14 @@ static void sent_all(struct connection *c)
 		connection_die(c);
 }
 
+/* Whose fault it is that nothing is sent or read any more: what there is not enough of here
+ * is ours. */
+static enum front_gone gone_by(int status)
+{
+	return shortage_seen(-status, "an answer") == SHORTAGE_NONE ? FRONT_PEER_LEFT
+								    : FRONT_FAILED;
+}
+
 static void written(uv_write_t *req, int status)
 {
 	struct connection *c = req->handle->data;
@@ -287,7 +296,7 @@ static void written(uv_write_t *req, int status)
 	if (c->state == CONN_GONE)
 		return;
 	if (status < 0) {
-		connection_lose(c, FRONT_PEER_LEFT);
+		connection_lose(c, gone_by(status));
 		return;
 	}
 	connection_arm_for_state(c); /* in place of the time limit for sending */
@@ -302,14 +311,14 @@ static void flush(struct connection *c)
 	if (c->write_pending || c->state == CONN_GONE)
 		return;
 	if (!buf_ok(&c->out)) { /* part of an answer is lost: end it visibly */
-		connection_lose(c, FRONT_PEER_LEFT);
+		connection_lose(c, gone_by(UV_ENOMEM));
 		return;
 	}
 	piece = uv_buf_init(c->out.p, (unsigned)c->out.n);
 	if (c->out.n)
 		done = uv_try_write(&c->io.stream, &piece, 1);
 	if (done < 0 && done != UV_EAGAIN) {
-		connection_lose(c, FRONT_PEER_LEFT);
+		connection_lose(c, gone_by(done));
 		return;
 	}
 	if (done == (int)c->out.n) {
@@ -325,9 +334,10 @@ static void flush(struct connection *c)
 	c->write_pending = true;
 	c->unsent = piece.len;
 	connection_arm(c, c->config->server.send_timeout_ms);
-	if (uv_write(&c->write_req, &c->io.stream, &piece, 1, written) < 0) {
+	done = uv_write(&c->write_req, &c->io.stream, &piece, 1, written);
+	if (done < 0) {
 		c->write_pending = false;
-		connection_lose(c, FRONT_PEER_LEFT);
+		connection_lose(c, gone_by(done));
 	}
 }
 
@@ -480,7 +490,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 	 * own side. In any other state nobody waits for one. */
 	if (n == UV_EOF && c->state == CONN_FLUSH)
 		return;
-	connection_lose(c, FRONT_PEER_LEFT);
+	connection_lose(c, gone_by((int)n));
 }
 
 const struct front_kind connection_kind = {

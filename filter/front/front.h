@@ -31,6 +31,7 @@ enum front_gone {
 	FRONT_PEER_SLOW, /* the body stopped coming, or the answer was not read, for too long */
 	FRONT_MALFORMED, /* what came is not the protocol */
 	FRONT_STOPPED,   /* weir ends and its patience is over */
+	FRONT_FAILED,    /* not enough memory here to go on */
 };
 
 /* Up-calls. user is what head returned. */
