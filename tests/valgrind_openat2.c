@@ -50,6 +50,14 @@ static long open_beneath(int dir, const char *path, const struct open_how *how)
 	return -1;
 }
 
+int pidfd_open(pid_t pid, unsigned int flags)
+{
+	(void)pid;
+	(void)flags;
+	errno = ENOSYS;
+	return -1;
+}
+
 long syscall(long number, ...)
 {
 	static long (*libc)(long, ...);
@@ -60,10 +68,6 @@ long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(ap, long);
 	va_end(ap);
-	if (number == SYS_pidfd_open) {
-		errno = ENOSYS;
-		return -1;
-	}
 	if (number == SYS_openat2)
 		return open_beneath(
 			(int)a[0], (const char *)a[1], (const struct open_how *)a[2]);
