@@ -5,7 +5,6 @@
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -29,21 +28,20 @@ static void fails(struct asked *a, struct place at, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static void fails(struct asked *a, struct place at, const char *fmt, ...)
 {
-	char *text;
+	struct buf text = { 0 };
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (vasprintf(&text, fmt, ap) < 0)
-		text = NULL;
+	buf_addv(&text, fmt, ap);
 	va_end(ap);
-	if (!text)
+	if (!buf_str(&text))
 		a->m.no_memory = true;
 	else if (a->what == STARTABLE_RUNS)
 		mistake_notice(
-			&a->m, at, "%s (weir runs on, and would not start again)", text);
+			&a->m, at, "%s (weir runs on, and would not start again)", text.p);
 	else
-		mistake_add(&a->m, at, "%s", text);
-	free(text);
+		mistake_add(&a->m, at, "%s", text.p);
+	buf_release(&text);
 }
 
 /* -- users and groups -------------------------------------------------------------- */

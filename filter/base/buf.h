@@ -8,6 +8,8 @@
 #ifndef WEIR_BASE_BUF_H
 #define WEIR_BASE_BUF_H
 
+#include <stdarg.h>
+
 #include "base/view.h"
 
 struct buf {
@@ -30,6 +32,8 @@ void buf_add_byte(struct buf *b, char c);
 void buf_add_str(struct buf *b, const char *s);
 void buf_add_u64(struct buf *b, uint64_t v);
 void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_addv(struct buf *b, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
 
 /* Drops the first n bytes (n <= b->n); the rest moves to the front. */
 void buf_drop(struct buf *b, size_t n);

@@ -145,28 +145,33 @@ void mistake_quote(struct buf *b, struct view v)
 	buf_release(&shown);
 }
 
-void mistake_value(struct mistakes *m, struct place at, const char *subject,
-	struct view value, const char *why, ...)
+void mistake_vvalue(struct mistakes *m, struct place at, const char *subject,
+	struct view value, const char *why, va_list ap)
 {
-	struct buf text = { 0 };
-	char *tail;
-	va_list ap;
+	struct buf text = { 0 }, tail = { 0 };
 
-	va_start(ap, why);
-	if (vasprintf(&tail, why, ap) < 0)
-		tail = NULL;
-	va_end(ap);
+	buf_addv(&tail, why, ap);
 	buf_addf(&text, "%s: ", subject);
 	mistake_quote(&text, value);
-	if (tail && tail[0] != ':')
+	if (!view_starts(buf_view(&tail), VIEW(":")))
 		buf_add_byte(&text, ' ');
-	buf_add_str(&text, tail);
-	if (tail && buf_str(&text))
+	buf_add(&text, buf_view(&tail));
+	if (buf_ok(&tail) && buf_str(&text))
 		mistake_add(m, at, "%s", text.p);
 	else
 		m->no_memory = true;
-	free(tail);
+	buf_release(&tail);
 	buf_release(&text);
+}
+
+void mistake_value(struct mistakes *m, struct place at, const char *subject,
+	struct view value, const char *why, ...)
+{
+	va_list ap;
+
+	va_start(ap, why);
+	mistake_vvalue(m, at, subject, value, why, ap);
+	va_end(ap);
 }
 
 struct order {

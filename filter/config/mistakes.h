@@ -45,6 +45,9 @@ void mistake_notice(struct mistakes *m, struct place at, const char *fmt, ...)
 /* SUBJECT: "value" why, where why begins with a verb, or with ':'. */
 void mistake_value(struct mistakes *m, struct place at, const char *subject,
 	struct view value, const char *why, ...) __attribute__((format(printf, 5, 6)));
+void mistake_vvalue(struct mistakes *m, struct place at, const char *subject,
+	struct view value, const char *why, va_list ap)
+	__attribute__((format(printf, 5, 0)));
 
 /* Appends v without what may be the user and password of a URL in it: what stands between
  * "//" and the last '@', and behind "://" all where there is no '@' and what stands there

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "config/mistakes.h"
 #include "config/options.h"
@@ -35,20 +33,14 @@ struct reasons {
 __attribute__((format(printf, 2, 3))) static void add_reason(
 	struct reasons *why, const char *fmt, ...)
 {
-	char *text;
 	va_list ap;
 
 	if (++why->n > REASONS_SHOWN)
 		return;
 	va_start(ap, fmt);
-	if (vasprintf(&text, fmt, ap) < 0)
-		text = NULL;
+	buf_addv(why->out, fmt, ap);
 	va_end(ap);
-	if (text)
-		buf_addf(why->out, "%s\n", text);
-	else
-		why->out->failed = true;
-	free(text);
+	buf_add_byte(why->out, '\n');
 }
 
 static enum file_look look_of(const struct config *c, const char *file)

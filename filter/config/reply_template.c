@@ -7,8 +7,6 @@
  */
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "config/load.h"
 
@@ -21,19 +19,12 @@ static void wrong(struct load *l, const char *why, ...)
 	__attribute__((format(printf, 2, 3)));
 static void wrong(struct load *l, const char *why, ...)
 {
-	char *text;
 	va_list ap;
 
 	va_start(ap, why);
-	if (vasprintf(&text, why, ap) < 0)
-		text = NULL;
+	mistake_vvalue(l->m, load_place(l, "reply", "template"), "reply.template",
+		view_str(l->draft.reply_template), why, ap);
 	va_end(ap);
-	if (text)
-		mistake_value(l->m, load_place(l, "reply", "template"), "reply.template",
-			view_str(l->draft.reply_template), "%s", text);
-	else
-		l->m->no_memory = true;
-	free(text);
 }
 
 /* Length of the word in braces that text, behind a '{', begins with; 0: it is none. */

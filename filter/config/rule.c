@@ -331,19 +331,12 @@ struct view rule_written(const struct reading *rd, enum attribute_id id)
 void rule_wrong(struct reading *rd, enum attribute_id id, const char *fmt, ...)
 {
 	char subject[SUBJECT_MAX];
-	char *why;
 	va_list ap;
 
-	va_start(ap, fmt);
-	if (vasprintf(&why, fmt, ap) < 0)
-		why = NULL;
-	va_end(ap);
 	snprintf(subject, sizeof(subject), "@RateLimit %s", attributes[id].name);
-	if (why)
-		mistake_value(rd->m, rd->at, subject, rule_written(rd, id), "%s", why);
-	else
-		rd->m->no_memory = true;
-	free(why);
+	va_start(ap, fmt);
+	mistake_vvalue(rd->m, rd->at, subject, rule_written(rd, id), fmt, ap);
+	va_end(ap);
 	rd->ok = false;
 	rd->bad[id] = true;
 }
