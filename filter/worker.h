@@ -29,7 +29,8 @@ void worker_make_room(struct worker *w);
 void worker_reload(struct worker *w, struct config *c);
 
 /* No request is begun any more; the thread ends once the running ones have, and what goes
- * on without a client (relays_are_alone()), or at once when by_force is set. It waits for no look-up (ending.h). */
+ * on without a client (relays_are_alone()), or at once when by_force is set. It waits for
+ * no look-up (ending.h). */
 void worker_stop(struct worker *w, bool by_force);
 bool worker_ended(const struct worker *w);
 /* Waits for the thread and frees it. False, and its memory stays, when a look-up of its has

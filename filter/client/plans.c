@@ -9,7 +9,6 @@
 
 #define BUSY_MS     2000 /* as a look-up waits */
 #define PLANS_SHOWN 8
-#define NEAR_ENOUGH 2
 
 /* plans has one a line. */
 static bool has_plan(struct view plans, const char *plan)
@@ -24,7 +23,7 @@ static bool has_plan(struct view plans, const char *plan)
 static void put_plans(struct view plans, const char *plan, struct buf *out)
 {
 	struct view rest = plans, nearest = { 0 };
-	size_t least = NEAR_ENOUGH + 1, n = 0;
+	size_t least = WORD_SLIP + 1, n = 0;
 
 	while (rest.n) {
 		struct view known = view_cut(&rest, '\n');

@@ -395,7 +395,7 @@ static bool is_without_word(const char *known, struct view name)
 void option_suggest(struct view section, struct view name, struct buf *why)
 {
 	const char *nearest = NULL, *comma = "";
-	size_t least = 3;
+	size_t least = WORD_SLIP + 1;
 
 	for (size_t i = 0; i < options_n; i++) {
 		size_t d;

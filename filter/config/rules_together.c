@@ -1,6 +1,6 @@
 /*
- * config/rules_together.c - what the rules of all files have to say to each other, and to the
- * options of weir.ini.
+ * config/rules_together.c - what the rules of all files have to say to each other, and to
+ * the options of weir.ini.
  */
 #include <stdlib.h>
 
@@ -65,8 +65,7 @@ static void check_shared_keys(struct load *l)
 			continue;
 		mistake_add(l->m, (struct place){ b->file, b->line },
 			"@RateLimit name: \"%s\" with this key is also counted at %s:%u, "
-			"with "
-			"another algorithm or window; write another name or key",
+			"with another algorithm or window; write another name or key",
 			list[i].tier->id, a->file, a->line);
 	}
 	free(list);
@@ -114,8 +113,7 @@ static void check_fits(struct load *l, const struct rule *r)
 		mistake_notice(l->m, (struct place){ r->file, r->line },
 			"@RateLimit count: a sliding_window of %llu keeps up to %llu "
 			"megabytes for each client; algorithm=sliding_counter, "
-			"fixed_window "
-			"or token_bucket keep two numbers",
+			"fixed_window or token_bucket keep two numbers",
 			(unsigned long long)r->rate.count,
 			(unsigned long long)r->rate.count / 100000);
 }
@@ -219,9 +217,6 @@ static void note_unmet(struct load *l, const struct tier *t)
 	}
 }
 
-/* So many wrong letters are a slip. */
-#define NEAR_ENOUGH 2
-
 /* Plans are in the directory. A rule for one that nobody can have limits nobody. */
 static void check_plan(struct load *l, const struct rule *r)
 {
@@ -238,7 +233,7 @@ static void check_plan(struct load *l, const struct rule *r)
 
 		if (strcmp(r->plan, without[i]) == 0)
 			return;
-		if (d <= NEAR_ENOUGH)
+		if (d <= WORD_SLIP)
 			meant = without[i];
 	}
 	if (meant)

@@ -20,5 +20,7 @@ bool word_is_query_name(struct view text);
 /* How many letters one has to change, add or take away to get from a to b, whatever their
  * case. SIZE_MAX for names too long to be mistyped ones of each other. */
 size_t word_distance(struct view a, struct view b);
+/* So many of them are a slip: the other word was meant. */
+#define WORD_SLIP 2
 
 #endif

@@ -32,9 +32,10 @@ struct ctl {
 	const char *db; /* file; NULL unless given */
 };
 
-/* Every command's options, before the command or behind it. Own ones are added behind them with letters or numbers from
- * 256 on; "+" in front of CTL_SHORT leaves what is behind the command alone. <getopt.h>
- * is for the commands to include: its struct option is not config/options.h's. */
+/* Every command's options, before the command or behind it. Own ones are added behind them
+ * with letters or numbers from 256 on; "+" in front of CTL_SHORT leaves what is behind the
+ * command alone. <getopt.h> is for the commands to include: its struct option is not
+ * config/options.h's. */
 #define CTL_SHORT "c:s:h"
 #define CTL_LONG                                            \
 	{ "config", required_argument, NULL, 'c' },         \

@@ -1,11 +1,11 @@
 /*
  * store/greeting.h - what is said to Redis before the first question.
  *
- * AUTH (with a password), SELECT (but for database 0), INFO (to refuse what weir cannot count in: cluster
- * nodes, Sentinels, old versions),
- * SCRIPT LOAD, and a try: a count in the key PREFIX:probe, which stands for nobody and
- * lives for two seconds. One that is read-only, full, still loading or out of disk
- * refuses that, before a question has been put to it. Pure: requests into a buffer, replies into a sentence.
+ * AUTH (with a password), SELECT (but for database 0), INFO (to refuse what weir cannot
+ * count in: cluster nodes, Sentinels, old versions), SCRIPT LOAD, and a try: a count in the
+ * key PREFIX:probe, which stands for nobody and lives for two seconds. One that is
+ * read-only, full, still loading or out of disk refuses that, before a question has been
+ * put to it. Pure: requests into a buffer, replies into a sentence.
  */
 #ifndef WEIR_STORE_GREETING_H
 #define WEIR_STORE_GREETING_H
