@@ -23,7 +23,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "client/directory.h"
-#include "config/reload.h"
 #include "ending.h"
 #include "exchange.h"
 #include "front/cgi.h"
@@ -31,6 +30,7 @@
 #include "proxy/addresses.h"
 #include "proxy/program.h"
 #include "proxy/relay.h"
+#include "reloading.h"
 #include "startable.h"
 
 #define CONFIG_DEFAULT "/etc/weir/weir.ini"
@@ -38,8 +38,7 @@
 #define DRAIN_LOOK_MS  10
 
 static struct {
-	struct config *config;  /* in force */
-	struct config *started; /* what the process was started with */
+	struct config *config; /* in force */
 	struct store_shared *shared;
 	struct directory *directory;
 	uv_loop_t loop;
@@ -49,15 +48,6 @@ static struct {
 	int control_fd; /* -1: there is none, or its file is gone */
 	struct net_addr control_addr;
 	uv_signal_t on_term, on_int, on_hup;
-	uv_work_t reload; /* reads the configuration anew, on the thread pool */
-	bool reloading, reload_again, reload_failed;
-	struct config *reloaded;    /* what it read; NULL when it is not to be taken */
-	struct buf reload_messages; /* what it said, and what it found beside the old one */
-	struct buf reload_gone, reload_restart;
-	uv_work_t look; /* at what the next start would meet, on the thread pool */
-	bool looking, look_again;
-	struct config *looked_at; /* a reference of its own */
-	struct buf look_messages;
 	int64_t loaded_us;
 	uv_timer_t drain_timer;
 	const char *started_as;
@@ -146,7 +136,7 @@ static void tell_facts(void *user, struct control_facts *out)
 	out->started_as = process.started_as;
 	out->started_us = process.started_us;
 	out->loaded_us = process.loaded_us;
-	out->reload_failed = process.reload_failed;
+	out->reload_failed = reloading_failed();
 	out->n_workers = process.n_workers;
 }
 
@@ -208,18 +198,6 @@ static void start_control(void)
 
 /* -- reloading --------------------------------------------------------------------- */
 
-static void log_messages(enum log_level level, struct view text)
-{
-	while (text.n) {
-		struct view line = view_cut(&text, '\n');
-
-		if (log_wants(level))
-			log_write(level, "configuration",
-				(const struct log_field[]){
-					LOG_VIEW("message", line), { 0 } });
-	}
-}
-
 /* The new rules are whole and without mistakes: from here nothing can fail. */
 static void put_in_force(struct config *c)
 {
@@ -233,125 +211,13 @@ static void put_in_force(struct config *c)
 		worker_reload(process.workers[i], c);
 	store_forget_denied(process.shared);
 	log_notice("configuration reloaded", LOG_STR("config", c->file));
-	if (process.reload_gone.n)
-		log_warn("these limits are no longer enforced",
-			LOG_VIEW("limits", buf_view(&process.reload_gone)));
-	if (process.reload_restart.n)
-		log_warn("these options have changed and need a restart",
-			LOG_VIEW("options", buf_view(&process.reload_restart)));
-}
-
-static void forget_reload(void)
-{
-	process.reloaded = NULL;
-	buf_release(&process.reload_messages);
-	buf_release(&process.reload_gone);
-	buf_release(&process.reload_restart);
-}
-
-/* -- looking ahead ----------------------------------------------------------------- */
-
-static void start_look(void);
-
-static void look_ended(uv_work_t *work, int status)
-{
-	(void)work;
-	(void)status;
-	process.looking = false;
-	if (!process.ending)
-		log_messages(LOG_LEVEL_NOTICE, buf_view(&process.look_messages));
-	buf_release(&process.look_messages);
-	config_unref(process.looked_at);
-	if (process.look_again)
-		start_look();
-}
-
-static void look_work(uv_work_t *work)
-{
-	(void)work;
-	startable(process.looked_at, STARTABLE_RUNS, &process.look_messages);
-}
-
-/* What a restart would meet is told once the new rules are in force, and holds up none that
- * come after them: a disk that hangs, for one, keeps it for as long as it likes. */
-static void start_look(void)
-{
-	process.look_again = process.looking;
-	if (process.looking || process.ending)
-		return;
-	process.looked_at = config_ref(process.config);
-	process.looking = uv_queue_work(
-				  &process.loop, &process.look, look_work, look_ended) == 0;
-	if (!process.looking)
-		config_unref(process.looked_at);
-}
-
-/* -- a reload ---------------------------------------------------------------------- */
-
-static void start_reload(void);
-
-static void reload_ended(uv_work_t *work, int status)
-{
-	(void)work;
-	process.reloading = false;
-	if (process.ending) { /* the workers may be gone */
-		config_unref(process.reloaded);
-		forget_reload();
-		return;
-	}
-	process.reload_failed = status < 0 || !process.reloaded;
-	log_messages(process.reload_failed ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE,
-		buf_view(&process.reload_messages));
-	if (process.reload_failed)
-		log_error("the configuration is not taken: the old one stays in force");
-	else {
-		put_in_force(process.reloaded);
-		start_look();
-	}
-	forget_reload();
-	if (process.reload_again)
-		start_reload();
-}
-
-static void reload_work(uv_work_t *work)
-{
-	struct config *fresh;
-	struct buf why = { 0 };
-
-	(void)work; /* process.config is changed only when this has ended */
-	if (!config_load(process.config->file, &fresh, &process.reload_messages))
-		return;
-	if (!config_may_replace(process.config, fresh, &why)) {
-		buf_release(&process.reload_messages);
-		process.reload_messages = why;
-		config_unref(fresh);
-	} else if (!addresses_hand_on(process.config, fresh)) {
-		buf_addf(&process.reload_messages, "%s: memory is out\n", fresh->file);
-		config_unref(fresh);
-	} else {
-		process.reloaded = fresh;
-		config_limits_gone(process.config, fresh, &process.reload_gone);
-		/* Since the start: an earlier reload may have left something to do. */
-		config_restart_needed(process.started, fresh, &process.reload_restart);
-	}
-}
-
-/* Reading may block (host names, disks), comparing takes its time where there are
- * thousands of endpoints, and this thread accepts connections. */
-static void start_reload(void)
-{
-	process.reload_again = process.reloading;
-	if (process.reloading || process.ending)
-		return;
-	process.reloading = uv_queue_work(&process.loop, &process.reload, reload_work,
-				    reload_ended) == 0;
 }
 
 static void on_reload_signal(uv_signal_t *s, int number)
 {
 	(void)s;
 	(void)number;
-	start_reload();
+	reloading_start();
 }
 
 /* -- ending ------------------------------------------------------------------------ */
@@ -400,6 +266,7 @@ static void on_signal(uv_signal_t *s, int number)
 	log_notice(again ? "stopping at once" : "stopping", LOG_INT("signal", number));
 	process.ending = true;
 	if (!again) {
+		reloading_stop();
 		remove_control();
 		accepting_stop();
 		process.drain_until_us = clock_mono_us() +
@@ -422,6 +289,7 @@ static void start_loop(void)
 	uv_signal_init(loop, &process.on_int);
 	uv_signal_start(&process.on_term, on_signal, SIGTERM);
 	uv_signal_start(&process.on_int, on_signal, SIGINT);
+	reloading_init(loop, process.config, put_in_force);
 	uv_signal_init(loop, &process.on_hup);
 	uv_signal_start(&process.on_hup, on_reload_signal, SIGHUP);
 	hold_signals(SIG_UNBLOCK);
@@ -508,7 +376,6 @@ static int serve(bool on_descriptor_0)
 		!accepting_open(process.config, on_descriptor_0))
 		return 1;
 	open_control();
-	process.started = config_ref(process.config);
 	if (!make_shared() || !open_directory() || !start_workers()) {
 		accepting_close();
 		remove_control();
@@ -529,7 +396,7 @@ static int serve(bool on_descriptor_0)
 		leave(0);
 	store_shared_free(process.shared);
 	directory_close(process.directory);
-	config_unref(process.started);
+	reloading_release();
 	config_unref(process.config);
 	return 0;
 }

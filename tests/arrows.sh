@@ -37,6 +37,7 @@ may_include() {
 			echo "$all exchange.h exchange_state.h" ;;
 	ending)		echo "$below ending.h" ;;
 	worker)		echo "$all exchange.h ending.h worker.h" ;;
+	reloading)	echo "$below proxy/addresses.h startable.h reloading.h" ;;
 	accepting)	echo "$below worker.h accepting.h" ;;
 	main)		echo '*' ;;
 	*)		echo '' ;;
