@@ -282,6 +282,16 @@ Test(breaker, only_one_calls_however_long_a_probe_takes)
 	fake_redis_stop(f);
 }
 
+/* The first failure opens it, while the others have time to wait for their answers. */
+static void start_until_open(struct firm *firm)
+{
+	firm_init(firm, test_path("fake"));
+	firm->a.config->store.breaker_failures = 1;
+	firm->a.config->store.timeout_ms = 3 * PATIENCE_MS;
+	firm_start(firm);
+	cr_assert(RUN_UNTIL(&firm->a, PATIENCE_MS, is_open()));
+}
+
 Test(breaker, who_was_connecting_when_it_opened_waits_no_longer)
 {
 	/* The first is told no; the others, and then the probe, nothing at all. */
@@ -294,11 +304,7 @@ Test(breaker, who_was_connecting_when_it_opened_waits_no_longer)
 	struct fake_redis *f = start_fake("fake", rules);
 	struct firm firm;
 
-	firm_init(&firm, test_path("fake"));
-	firm.a.config->store.breaker_failures = 1;
-	firm.a.config->store.timeout_ms = 3 * PATIENCE_MS;
-	firm_start(&firm);
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
+	start_until_open(&firm);
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS,
 		fake_redis_count(f, "") == WORKERS + 1 && fake_redis_open(f) == 1));
 	cr_assert_eq(counter_sum(COUNT_store_probes), 1);
@@ -336,11 +342,7 @@ Test(breaker, who_was_connecting_when_it_opened_says_why_until_he_is_connected)
 	unsigned n = 0;
 	struct firm firm;
 
-	firm_init(&firm, test_path("fake"));
-	firm.a.config->store.breaker_failures = 1;
-	firm.a.config->store.timeout_ms = 3 * PATIENCE_MS;
-	firm_start(&firm);
-	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, is_open()));
+	start_until_open(&firm);
 	cr_assert(RUN_UNTIL(&firm.a, PATIENCE_MS, !is_open()));
 	cr_assert(down_says(&firm, why, &n), "%s", store_state(firm.others[0]));
 	cr_assert_geq(n, WORKERS - 2, "those whose probe it was not have yet to connect");

@@ -56,6 +56,30 @@ static inline void put(const char *file, const char *text)
 	cr_assert_eq(fclose(f), 0);
 }
 
+#define MANY "sites/*/weir.ini"
+
+/* Writes a MAIN that finds its endpoints by these; second may be NULL. */
+static inline void put_patterns(const char *first, const char *second)
+{
+	struct buf text = { 0 };
+
+	buf_addf(&text, "[server]\nendpoints = %s\n", first);
+	if (second)
+		buf_addf(&text, "endpoints = %s\n", second);
+	put(MAIN, buf_str(&text));
+	buf_release(&text);
+}
+
+/* What MANY finds: endpoints b and c, each in a directory of its own. */
+static inline void put_sites(void)
+{
+	mkdir("sites", 0755);
+	mkdir("sites/b", 0755);
+	mkdir("sites/c", 0755);
+	put("sites/b/weir.ini", "[endpoint b]\nmatch = GET /b\n@RateLimit = type=ip\n");
+	put("sites/c/weir.ini", "[endpoint c]\nmatch = GET /c\n@RateLimit = type=ip\n");
+}
+
 /* Reads MAIN, which has no mistake in it. */
 static inline struct config *load(void)
 {

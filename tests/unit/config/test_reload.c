@@ -23,6 +23,18 @@ static struct config *load_whole(void)
 	return load();
 }
 
+/* What the files say now may take the place of now, whose reference is given up. */
+static void expect_taken(struct config *now)
+{
+	struct config *fresh = load();
+	struct buf why = { 0 };
+
+	cr_expect(config_may_replace(now, fresh, &why), "%s", buf_str(&why));
+	config_unref(fresh);
+	config_unref(now);
+	buf_release(&why);
+}
+
 /* ---- Accidents ---- */
 
 #define TO_DO                                                                         \
@@ -309,29 +321,12 @@ Test(reload, a_limit_that_is_gone_for_some_plans_is_named_with_them)
 
 /* ---- Patterns ---- */
 
-#define MANY "sites/*/weir.ini"
-
-static void put_patterns(const char *first, const char *second)
-{
-	struct buf text = { 0 };
-
-	buf_addf(&text, "[server]\nendpoints = %s\n", first);
-	if (second)
-		buf_addf(&text, "endpoints = %s\n", second);
-	put(MAIN, buf_str(&text));
-	buf_release(&text);
-}
-
 /* Endpoint a in the folder of endpoints, b and c in one each of their own. */
 static struct config *load_sites(void)
 {
-	mkdir("sites", 0755);
-	mkdir("sites/b", 0755);
-	mkdir("sites/c", 0755);
 	put_patterns("endpoints.d/*.ini", MANY);
 	put(A, a_text);
-	put("sites/b/weir.ini", b_text);
-	put("sites/c/weir.ini", "[endpoint c]\nmatch = GET /c\n@RateLimit = type=ip\n");
+	put_sites();
 	return load();
 }
 
@@ -383,17 +378,12 @@ Test(reload, a_pattern_that_finds_nothing_any_more_is_not_taken)
 
 Test(reload, one_that_found_nothing_before_may_find_nothing)
 {
-	struct buf why = { 0 };
-	struct config *now, *fresh;
+	struct config *now;
 
 	put_patterns("endpoints.d/*.ini", "later/*.ini");
 	put(A, a_text);
 	now = load();
-	fresh = load();
-	cr_expect(config_may_replace(now, fresh, &why), "%s", buf_str(&why));
-	config_unref(fresh);
-	config_unref(now);
-	buf_release(&why);
+	expect_taken(now);
 }
 
 /* ---- Odd ones ---- */
@@ -401,26 +391,21 @@ Test(reload, one_that_found_nothing_before_may_find_nothing)
 /* The disk is gone, and a limit is to be tightened. */
 Test(reload, a_directory_for_bodies_that_is_lost_keeps_no_limit_waiting)
 {
-	struct buf text = { 0 }, why = { 0 };
-	struct config *now, *fresh;
+	struct buf text = { 0 };
+	struct config *now;
 
 	buf_addf(&text, "[server]\nspool_dir = %s/bodies\n%s", folder, main_text);
 	cr_assert_eq(mkdir("bodies", 0700), 0);
 	put(MAIN, buf_str(&text));
 	now = load();
 	cr_assert_eq(rmdir("bodies"), 0);
-	fresh = load();
-	cr_expect(config_may_replace(now, fresh, &why), "%s", buf_str(&why));
-	config_unref(fresh);
-	config_unref(now);
+	expect_taken(now);
 	buf_release(&text);
-	buf_release(&why);
 }
 
 Test(reload, who_never_ends_the_last_line_is_not_asked_to)
 {
-	struct buf why = { 0 };
-	struct config *now, *fresh;
+	struct config *now;
 
 	put(MAIN, "[site]\n@RateLimit = type=ip count=9 window=1s");
 	put(A, "[endpoint a]\nmatch = GET /a");
@@ -428,26 +413,17 @@ Test(reload, who_never_ends_the_last_line_is_not_asked_to)
 	now = load();
 	put(MAIN, "[site]\n@RateLimit = type=ip count=9 window=2s");
 	put(B, "[endpoint b]\nmatch = GET /b");
-	fresh = load();
-	cr_expect(config_may_replace(now, fresh, &why), "%s", buf_str(&why));
-	config_unref(fresh);
-	config_unref(now);
-	buf_release(&why);
+	expect_taken(now);
 }
 
 Test(reload, a_site_without_endpoints_or_rules_stays_one)
 {
-	struct buf why = { 0 };
-	struct config *now, *fresh;
+	struct config *now;
 
 	put(MAIN, "[log]\nlevel = info\n");
 	now = load();
 	put(MAIN, "[log]\nlevel = notice\n");
-	fresh = load();
-	cr_expect(config_may_replace(now, fresh, &why), "%s", buf_str(&why));
-	config_unref(fresh);
-	config_unref(now);
-	buf_release(&why);
+	expect_taken(now);
 }
 
 Test(reload, many_limits_that_are_gone_fill_no_log)

@@ -6,26 +6,10 @@
 
 TestSuite(search, .init = enter_folder, .fini = leave_folder);
 
-#define MANY "sites/*/weir.ini"
-
-static void put_endpoints(const char *pattern)
-{
-	struct buf text = { 0 };
-
-	buf_addf(&text, "[server]\nendpoints = %s\n", pattern);
-	put(MAIN, buf_str(&text));
-	buf_release(&text);
-}
-
-/* Endpoints b and c, each in a directory of its own. */
 static struct config *load_sites(void)
 {
-	mkdir("sites", 0755);
-	mkdir("sites/b", 0755);
-	mkdir("sites/c", 0755);
-	put_endpoints(MANY);
-	put("sites/b/weir.ini", "[endpoint b]\nmatch = GET /b\n@RateLimit = type=ip\n");
-	put("sites/c/weir.ini", "[endpoint c]\nmatch = GET /c\n@RateLimit = type=ip\n");
+	put_sites();
+	put_patterns(MANY, NULL);
 	return load();
 }
 
@@ -51,7 +35,7 @@ Test(search, a_directory_that_cannot_be_looked_into_is_told)
 		struct buf told = { 0 }, wanted = { 0 };
 		struct config *c = NULL;
 
-		put_endpoints(rows[i].pattern);
+		put_patterns(rows[i].pattern, NULL);
 		cr_assert_eq(chmod(rows[i].dir, rows[i].mode), 0);
 		/* Nothing is hidden from root. */
 		if (geteuid() == 0)
