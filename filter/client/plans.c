@@ -53,8 +53,7 @@ static void check_rule(
 {
 	struct buf hint = { 0 };
 
-	if (!r->plan || strcmp(r->plan, "anonymous") == 0 ||
-		strcmp(r->plan, "default") == 0 || has_plan(plans, r->plan))
+	if (!r->plan || plan_is_usual(r->plan) || has_plan(plans, r->plan))
 		return;
 	put_plans(plans, r->plan, &hint);
 	if (buf_str(&hint))

@@ -82,11 +82,6 @@ static void look_at_plan(struct change *ch, const char *plan)
 	buf_addf(&ch->plans, "%s%s", ch->n_gone > 1 ? ", " : "", plan ? plan : "any other");
 }
 
-static bool is_usual(const char *plan)
-{
-	return strcmp(plan, "anonymous") == 0 || strcmp(plan, "default") == 0;
-}
-
 static void look_at_named_plans(
 	struct change *ch, const struct tier *t, const struct tier *seen)
 {
@@ -94,7 +89,7 @@ static void look_at_named_plans(
 		const char *plan = t->rules[i].plan;
 		const struct rule *known = seen && plan ? tier_rule(seen, plan) : NULL;
 
-		if (plan && !is_usual(plan) && !(known && known->plan))
+		if (plan && !plan_is_usual(plan) && !(known && known->plan))
 			look_at_plan(ch, plan);
 	}
 }

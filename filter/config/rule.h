@@ -143,6 +143,9 @@ struct tiers {
  * plan may be NULL, which is one that no rule names. */
 const struct rule *tier_rule(const struct tier *t, const char *plan);
 
+/* Whether it is one of the plans there are without a directory: anonymous and default. */
+bool plan_is_usual(const char *plan);
+
 const char *rule_type_name(enum rule_type t); /* "user" */
 
 #endif

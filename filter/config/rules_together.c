@@ -152,7 +152,7 @@ static void note_plans(struct load *l, const struct tier *t)
 	for (size_t i = 0; i < t->n_rules; i++) {
 		const char *plan = t->rules[i].plan;
 
-		if (!plan || strcmp(plan, "anonymous") == 0 || strcmp(plan, "default") == 0)
+		if (!plan || plan_is_usual(plan))
 			return;
 	}
 	mistake_notice(l->m, (struct place){ t->rules[0].file, t->rules[0].line },
@@ -226,13 +226,12 @@ static void check_plan(struct load *l, const struct rule *r)
 	const char *meant = NULL;
 
 	/* What was a mistake itself has no value. */
-	if (!r->plan || !c->client.directory || *c->client.directory)
+	if (!r->plan || !c->client.directory || *c->client.directory ||
+		plan_is_usual(r->plan))
 		return;
 	for (size_t i = 0; i < COUNT_OF(without); i++) {
 		size_t d = word_distance(view_str(r->plan), view_str(without[i]));
 
-		if (strcmp(r->plan, without[i]) == 0)
-			return;
 		if (d <= WORD_SLIP)
 			meant = without[i];
 	}

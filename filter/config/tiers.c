@@ -29,6 +29,11 @@ void tiers_release(struct tiers *t)
 	*t = (struct tiers){ 0 };
 }
 
+bool plan_is_usual(const char *plan)
+{
+	return strcmp(plan, "anonymous") == 0 || strcmp(plan, "default") == 0;
+}
+
 const struct rule *tier_rule(const struct tier *t, const char *plan)
 {
 	const struct rule *any = NULL;
