@@ -43,19 +43,22 @@ class Act:
         self.name, self.phase, self.stream, self.lasts = name, phase, stream, lasts
         self.answers, self.pair = answers.split(), pair
         self.began = time.monotonic()
-        self.broke = self.mended = self.ended = None
+        self.broke = self.mending = self.mended = self.ended = None
 
     def breaks(self):
         self.broke = time.monotonic()
 
-    def mends(self):
+    def mends(self, mend=lambda: None):
+        """What begins from here on may go well, and from the end of mend() on has to."""
+        self.mending = time.monotonic()
+        mend()
         self.mended = time.monotonic()
 
 
 #
-# The faults. Each breaks something, says so with act.breaks(), waits, mends it, and says so
-# with act.mends(). What its requests may be answered while it is broken are words, a
-# status or "cut"; lasts is the longest time an answer may take.
+# The faults. Each breaks something, says so with act.breaks(), waits, and has act.mends()
+# mend it. What its requests may be answered while it is broken are words, a status or "cut";
+# lasts is the longest time an answer may take.
 #
 
 FAULTS = {}
@@ -73,8 +76,7 @@ def plays(part):
         props.actor.part = getattr(props.actor, part)
         act.breaks()
         time.sleep(length)
-        props.actor.part = props.actor.well
-        act.mends()
+        act.mends(lambda: setattr(props.actor, "part", props.actor.well))
     return play
 
 
@@ -83,8 +85,7 @@ def refused(props, act, length):
     props.actor.leave()
     act.breaks()
     time.sleep(length)
-    props.actor.listen()
-    act.mends()
+    act.mends(props.actor.listen)
 
 
 fault("silent", "bad", "504", SILENCE_S, pair=0.6)(plays("silent"))
@@ -111,8 +112,7 @@ def php_killed(props, act, length):
     props.fpm.kill()
     act.breaks()
     time.sleep(length)
-    props.start_fpm()
-    act.mends()
+    act.mends(props.start_fpm)
 
 
 def misbehaves(manners):
@@ -120,8 +120,7 @@ def misbehaves(manners):
         props.set_manners(manners)
         act.breaks()
         time.sleep(length)
-        props.set_manners("")
-        act.mends()
+        act.mends(lambda: props.set_manners(""))
     return play
 
 
@@ -175,7 +174,7 @@ class Judge:
     def during(self, act):
         """Cells about the broken backend: requests, right, slowest."""
         mine = [r for r in self.requests if r.stream == act.stream
-                and r.began >= act.broke + 0.05 and r.ended < act.mended]
+                and r.began >= act.broke + 0.05 and r.ended < act.mending]
         answers = collections.Counter(map(answer_of, mine))
         wrong = [answer for answer in answers if answer not in act.answers]
         if not mine:
@@ -195,7 +194,7 @@ class Judge:
         if act.stream != "bad":
             return "-"
         mine = [r for r in self.requests if r.stream == "pair"
-                and act.broke <= r.began < act.mended]
+                and act.broke <= r.began < act.mending]
         good = sum(answer_of(r) == "200" for r in mine)
         share = good / max(len(mine), 1)
         if share < act.pair:
