@@ -83,6 +83,20 @@ static bool parse_tcp(struct view rest, struct net_addr *out, struct buf *why)
 	return true;
 }
 
+/* Where one path would be taken of both. */
+static bool names_two(struct view text)
+{
+	for (size_t i = 1; i < text.n; i++) {
+		struct view rest = view_skip(text, i);
+
+		if (memchr(" \t,;", text.p[i - 1], 4) &&
+			(view_starts(rest, VIEW("unix:")) ||
+				view_starts(rest, VIEW("tcp:"))))
+			return true;
+	}
+	return false;
+}
+
 bool net_addr_parse(struct view text, struct net_addr *out, struct buf *why)
 {
 	struct net_addr a = { 0 };
@@ -95,6 +109,10 @@ bool net_addr_parse(struct view text, struct net_addr *out, struct buf *why)
 	/* What follows works on C strings and would silently use the part before it. */
 	if (text.n && memchr(text.p, '\0', text.n)) {
 		buf_add_str(why, "an address cannot hold a NUL byte");
+		return false;
+	}
+	if (names_two(text)) {
+		buf_add_str(why, "two addresses; write one a line");
 		return false;
 	}
 	if (view_starts(text, VIEW("unix:"))) {
