@@ -15,8 +15,11 @@
  */
 #include "front/dialogue.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
@@ -117,10 +120,23 @@ void connection_answered(struct connection *c)
 		connection_mark_dirty(c);
 }
 
+/* The peer asked for a connection that is kept, and it is not. It must not find that out
+ * from its next request, which it may begin here as soon as it has the end of the answer:
+ * over TCP that end waits in the socket, for 200 ms at most, and shut_and_drain() sends it
+ * in one segment with the end of our side. A unix socket has nothing of the kind; there a
+ * moment remains between the two. (tcp(7), TCP_CORK.) */
+static void hold_the_end(struct connection *c)
+{
+	uv_os_fd_t fd;
+	int on = 1;
+
+	if (c->state == CONN_FLUSH && c->after == AFTER_DRAIN && c->keep &&
+		c->io.handle.type == UV_TCP && uv_fileno(&c->io.handle, &fd) == 0)
+		setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof(on));
+}
+
 /* Ends our side; the rest of the input is discarded until the peer ends its own. All has
- * been sent, so it is done at once: uv_shutdown() would wait for the loop's next turn,
- * and a web server that has read the end of the answer by then may have begun its next
- * request here. */
+ * been sent, so it is done at once: uv_shutdown() would wait for the loop's next turn. */
 static void shut_and_drain(struct connection *c)
 {
 	uv_os_fd_t fd;
@@ -314,6 +330,7 @@ static void flush(struct connection *c)
 		connection_lose(c, gone_by(UV_ENOMEM));
 		return;
 	}
+	hold_the_end(c);
 	piece = uv_buf_init(c->out.p, (unsigned)c->out.n);
 	if (c->out.n)
 		done = uv_try_write(&c->io.stream, &piece, 1);

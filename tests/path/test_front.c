@@ -2,8 +2,10 @@
  * test_front.c - what weir makes of bytes that come from a web server, or from whoever
  * else reached its socket: in any cut, wrong, forged, contradicting themselves.
  */
+#include "faults.h"
 #include "site.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -289,6 +291,45 @@ Test(front, closes_with_the_answer_when_the_whole_request_has_been_read)
 		buf_release(&bytes);
 		close(fd);
 	}
+}
+
+/* A connection that cannot be kept although the peer asked for it. mod_proxy_fcgi looks
+ * whether it has ended before it sends the next request there, and that may be at once. */
+Test(front, ends_the_connection_in_the_moment_of_an_early_answer)
+{
+	const int rounds = 20;
+	const char *addr = addr_tcp();
+	struct weir *w = weir_start(&(struct weir_spec){ .listen = addr,
+		.env = faults_env(),
+		.sections = "[store]\ntype = memory\n",
+		.endpoints = "[endpoint never]\nmatch = * /never\n"
+			     "@RateLimit = type=ip count=0 window=1h\n" });
+	struct fcgi_request rq = {
+		.method = "POST", .uri = "/never", .keep = true, .body = VIEW("body")
+	};
+	struct buf bytes = { 0 };
+	int ended = 0;
+
+	fcgi_compose(&bytes, &rq);
+	bytes.n -= 8; /* without the end of STDIN */
+	/* Whoever else wants weir's processor gets it between the answer and the end. */
+	faults_set(FAULT_SHUT, 0, -1);
+	for (int i = 0; i < rounds; i++) {
+		struct pollfd peer = { .fd = dial(w->addr), .events = POLLRDHUP };
+		struct fcgi_answer a;
+
+		fcgi_answer_init(&a);
+		cr_assert(
+			fcgi_exchange(peer.fd, buf_view(&bytes), &a, FCGI_UNTIL_END, 5000));
+		cr_assert_eq(answer_status(&a), 403);
+		ended += poll(&peer, 1, 0) == 1 && peer.revents & POLLRDHUP;
+		fcgi_answer_release(&a);
+		close(peer.fd);
+	}
+	cr_assert_eq(faults_met(FAULT_SHUT), rounds);
+	/* Linux holds the answer back for 200 ms, and 10 ms may become that on a busy machine. */
+	cr_assert_gt(ended, rounds / 2, "%d of %d", ended, rounds);
+	buf_release(&bytes);
 }
 
 /* Questions are answered at once; nobody may have weir keep the answers for ever. */

@@ -273,8 +273,10 @@ Test(programs, whose_names_are_escaped_in_urls_run_over_each_web_server, .timeou
 		"apache/weir-proxypass.conf", "apache/weir-proxypass-reuse.conf",
 		"lighttpd/weir.conf", "nginx/weir.conf" };
 	const char *root = made_dir("names");
-	struct weir *w = weir_start(&(struct weir_spec){ .server = "backend = cgi\n",
-		.sections = text(IN_MEMORY "[backend cgi]\ncgi = %s\n", root) });
+	const char *tcp = addr_tcp();
+	struct weir *w = weir_start(
+		&(struct weir_spec){ .server = text("listen = %s\nbackend = cgi\n", tcp),
+			.sections = text(IN_MEMORY "[backend cgi]\ncgi = %s\n", root) });
 
 	made_dir("names/dir x");
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -286,8 +288,10 @@ Test(programs, whose_names_are_escaped_in_urls_run_over_each_web_server, .timeou
 		struct http_answer a;
 
 		if (i % COUNT_OF(rows) == 0)
-			web = web_start(&(struct web_spec){
-				.conf = conf, .backend = w->addr, .root = root });
+			web = web_start(&(struct web_spec){ .conf = conf,
+				.backend = w->addr,
+				.tcp = tcp,
+				.root = root });
 		http_get(text("%s%s/in%%20fo/%%2541?a=b%%3F", web->url,
 				 rows[i % COUNT_OF(rows)].url),
 			&a);

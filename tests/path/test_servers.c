@@ -6,6 +6,7 @@
  * early, the web server reports a broken backend in its place; read too little, the
  * client never sees it.
  */
+#include "faults.h"
 #include "site.h"
 
 #include <pthread.h>
@@ -88,15 +89,21 @@ static void refuses_uploads(const struct web *web)
 	arrives_whole(web, "/free");
 }
 
-static void refuses_uploads_behind(const char *conf)
+static void refuses_uploads_behind_this(const struct weir_spec *spec, const char *conf)
 {
-	struct weir_spec spec = one_upload(IN_MEMORY);
-	struct weir *w = weir_start(&spec);
+	struct weir *w = weir_start(spec);
 
 	refuses_uploads(web_start(&(struct web_spec){ .conf = conf, .backend = w->addr }));
 	cr_assert(weir_counts(w, "requests_refused", 20, 5000));
 	cr_assert(weir_counts(w, "exchanges_open", 0, 2000));
 	cr_assert(process_running(w->process));
+}
+
+static void refuses_uploads_behind(const char *conf)
+{
+	struct weir_spec spec = one_upload(IN_MEMORY);
+
+	refuses_uploads_behind_this(&spec, conf);
 }
 
 /* ---- Refused while 3 MB come ---- */
@@ -133,7 +140,14 @@ Test(servers, show_a_refusal_of_an_upload_apache_proxypass, .timeout = 60)
 
 Test(servers, show_a_refusal_of_an_upload_apache_reuse, .timeout = 60)
 {
-	refuses_uploads_behind("apache/weir-proxypass-reuse.conf");
+	struct weir_spec spec = one_upload(IN_MEMORY);
+
+	/* Apache begins its next request on the same connection as soon as it has an answer,
+	 * also when weir was not quick to end it. */
+	spec.listen = addr_tcp();
+	spec.env = faults_env();
+	faults_set(FAULT_SHUT, 0, -1);
+	refuses_uploads_behind_this(&spec, "apache/weir-proxypass-reuse.conf");
 }
 
 Test(servers, show_a_refusal_of_an_upload_apache_fcgid, .timeout = 90)
@@ -567,12 +581,14 @@ Test(servers, apache_gives_handlers_the_names_they_know, .timeout = 90)
 {
 	static const char *const confs[] = { "apache/weir.conf",
 		"apache/weir-proxypass.conf", "apache/weir-proxypass-reuse.conf" };
+	const char *tcp = addr_tcp();
 	struct site *s = site_start(&(struct site_spec){
+		.server = text("listen = %s\n", tcp),
 		.endpoints = "[endpoint below]\nmatch = * /hello.sh/**\nbackend = cgi\n" });
 
 	for (size_t i = 0; i < COUNT_OF(confs); i++) {
-		struct web *web = web_start(
-			&(struct web_spec){ .conf = confs[i], .backend = s->addr });
+		struct web *web = web_start(&(struct web_spec){
+			.conf = confs[i], .backend = s->addr, .tcp = tcp });
 		const char *file = text("SCRIPT_FILENAME=%s/hello", web->root);
 
 		answers(web, "/hello.php?q=1", text("%s.php\n", file));

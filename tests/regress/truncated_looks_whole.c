@@ -121,13 +121,17 @@ Test(regress, what_breaks_off_is_no_whole_answer_behind_apache, .timeout = 55)
 		"apache/weir-proxypass.conf", "apache/weir-proxypass-reuse.conf",
 		"apache/weir-fcgid.conf" };
 	static struct call calls[COUNT_OF(confs)][COUNT_OF(answers)];
-	struct weir_spec spec = before_each_answer();
-	struct weir *w = weir_start(&spec);
+	struct weir_spec spec = before_each_answer(), at_both = spec;
+	const char *tcp = addr_tcp();
+	struct weir *w;
 
+	at_both.server = text("listen = %s\n", tcp);
+	w = weir_start(&at_both);
 	for (size_t k = 0; k < COUNT_OF(confs); k++) {
 		bool fcgid = strstr(confs[k], "fcgid");
 		struct web *web = web_start(&(struct web_spec){ .conf = confs[k],
 			.backend = fcgid ? NULL : w->addr,
+			.tcp = tcp,
 			.ini = fcgid ? weir_configure(&spec)->ini : NULL });
 
 		for (size_t i = 0; i < COUNT_OF(answers); i++) {

@@ -104,6 +104,16 @@ int socket(int domain, int type, int protocol)
 	return fails(FAULT_SOCKET) ? -1 : LIBC(f)(domain, type, protocol);
 }
 
+/* As when another process gets the processor just then. */
+int shutdown(int fd, int how)
+{
+	typedef int f(int, int);
+
+	if (fails(FAULT_SHUT))
+		usleep(10000);
+	return LIBC(f)(fd, how);
+}
+
 /* As with a name server that does not answer. */
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
 	struct addrinfo **found)

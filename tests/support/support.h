@@ -168,6 +168,7 @@ struct web {
 struct web_spec {
 	const char *conf;    /* the shipped file: "apache/weir.conf" */
 	const char *backend; /* address in place of the one it names; opened to all */
+	const char *tcp;     /* the same for a file that names one of this kind */
 	const char *php;     /* ... of php-fpm's */
 	const char *ini;     /* path of weir.ini, where the server starts weir */
 	const char *root;    /* document root; NULL: programs_dir() */

@@ -58,7 +58,7 @@ static const char *shipped(const struct web_spec *spec, const struct web *w)
 	const char *copy = test_path(text("shipped-%u.conf", w->port));
 	const struct swap swaps[] = {
 		{ "/run/weir/weir.sock", after(spec->backend, "unix:") },
-		{ "127.0.0.1:9000", after(spec->backend, "tcp:") },
+		{ "127.0.0.1:9000", after(spec->tcp ? spec->tcp : spec->backend, "tcp:") },
 		{ "/run/php/php8.2-fpm.sock", after(spec->php, "unix:") },
 		{ "/etc/weir/weir.ini", spec->ini },
 		{ "/etc/weir/weir-cgi.ini", spec->ini },
