@@ -7,13 +7,13 @@
 #include "worker.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "ending.h"
 #include "exchange.h"
 #include "front/connection.h"
@@ -153,19 +153,6 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* Signals are the main thread's: whoever sends one should not interrupt a worker. */
-static int start_thread(struct worker *w)
-{
-	sigset_t all, old;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&w->thread, NULL, serve, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return err;
-}
-
 struct worker *worker_start(unsigned number, struct config *c, struct store_shared *shared,
 	struct directory *directory, struct buf *why)
 {
@@ -193,7 +180,7 @@ struct worker *worker_start(unsigned number, struct config *c, struct store_shar
 	};
 	w->exchanges.store = store_new(&w->loop, c, shared);
 	uv_timer_start(&w->state_timer, publish_state, 0, STATE_EVERY_MS);
-	err = w->exchanges.store ? start_thread(w) : ENOMEM;
+	err = w->exchanges.store ? thread_start(&w->thread, serve, w) : ENOMEM;
 	if (err) {
 		buf_addf(why, "cannot start worker %u: %s", number, strerror(err));
 		/* The process ends here; the loop and its handles go with it. */

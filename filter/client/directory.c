@@ -1,14 +1,15 @@
 /*
  * client/directory.c - see directory.h.
  *
- * A look-up is an ask: it goes to the thread pool, takes a connection nobody uses (as
- * many as there are pool threads come into being, and stay), leaves what it found in the
- * cache, and is told on the loop it came from. Two asks for one key may be under way at
- * once; neither knows of the other, so no worker ever waits for another's loop.
+ * A look-up is an ask: it waits in a queue for a thread, each of which has a connection
+ * of its own, leaves what it found in the cache, and is told on the loop it came from. Two
+ * asks for one key may be under way at once; neither knows of the other, so no worker ever
+ * waits for another's loop.
  *
- * An ask is told once and freed later: by the time the pool is done with it, its client
- * may be gone or tired of waiting. A pool whose threads all hang in a dead disk holds one
- * ask each; those in the queue are taken out when they are given up.
+ * An ask is told once and freed later: by the time a thread is done with it, its client
+ * may be gone or tired of waiting, and so may its loop be. Threads that hang in a dead disk
+ * hold one ask each, and nobody waits for them; asks in the queue are taken out when they
+ * are given up.
  */
 #include "client/directory.h"
 
@@ -18,15 +19,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "client/cache.h"
 #include "client/reader.h"
 
 #define WAIT_MS_DEFAULT 2000
 #define RETRY_US        US_PER_S /* from a failure to the next look-up */
-#define READERS_MAX     64 /* kept open; a larger pool opens the rest anew each time */
+#define THREADS_MAX     4        /* started when asks wait and none is idle; they stay */
 
 struct directory {
-	atomic_uint refs; /* the owner's, and one for each ask */
+	atomic_uint refs; /* the owner's, and one for each ask and each thread */
 	char *path, *query;
 	int64_t wait_ms;
 	int64_t (*mono_us)(void);
@@ -36,9 +38,13 @@ struct directory {
 	_Atomic int64_t retry_us; /* while it is: when somebody may ask again */
 	struct log_gate gate;
 
-	pthread_mutex_t lock; /* guards everything below */
-	struct reader *idle[READERS_MAX];
-	size_t n_idle;
+	pthread_mutex_t lock; /* guards everything below, and the asks' stage */
+	pthread_cond_t called;
+	struct directory_ask *first, **last; /* the queue */
+	unsigned waiting;                    /* how many are in it */
+	unsigned threads, idle;
+	bool closed;
+	struct reader *checked; /* from the opening; the first thread takes it */
 };
 
 /* "t" or "u" and what is looked up; as the cache has it. */
@@ -47,18 +53,28 @@ struct key {
 	size_t n;
 };
 
+enum stage {
+	ASK_WAITING, /* in the queue */
+	ASK_LOOKING, /* a thread has it */
+	ASK_LOOKED,  /* and is done: its loop has been called */
+	ASK_DROPPED, /* its loop wants no more of it */
+};
+
 struct directory_ask {
 	struct directory *d;
 	enum directory_by by;
 	struct key key;
-	directory_done *done; /* NULL once told or cancelled */
+	directory_done *done;
 	void *user;
 
-	uv_work_t work;
 	uv_timer_t patience;
-	unsigned open; /* of those two, how many are not over */
+	uv_async_t over;
+	atomic_uint parts; /* those two, and the look-up: the last one frees it */
 
-	/* Written on the pool. */
+	enum stage stage;
+	struct directory_ask *next, **link; /* in the queue */
+
+	/* Written by the thread that has it. */
 	enum directory_result result;
 	struct found found;
 };
@@ -69,9 +85,9 @@ static void unref(struct directory *d)
 {
 	if (atomic_fetch_sub(&d->refs, 1) > 1)
 		return;
-	while (d->n_idle)
-		reader_free(d->idle[--d->n_idle]);
+	reader_free(d->checked);
 	cache_free(d->cache);
+	pthread_cond_destroy(&d->called);
 	pthread_mutex_destroy(&d->lock);
 	free(d->path);
 	free(d->query);
@@ -80,8 +96,13 @@ static void unref(struct directory *d)
 
 void directory_close(struct directory *d)
 {
-	if (d)
-		unref(d);
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->closed = true;
+	pthread_cond_broadcast(&d->called);
+	pthread_mutex_unlock(&d->lock);
+	unref(d);
 }
 
 struct directory *directory_open(const struct directory_options *o, struct buf *why)
@@ -94,6 +115,8 @@ struct directory *directory_open(const struct directory_options *o, struct buf *
 	}
 	atomic_init(&d->refs, 1);
 	pthread_mutex_init(&d->lock, NULL);
+	pthread_cond_init(&d->called, NULL);
+	d->last = &d->first;
 	d->path = strdup(o->path);
 	d->query = strdup(o->query ? o->query : "");
 	d->wait_ms = o->wait_ms > 0 ? o->wait_ms : WAIT_MS_DEFAULT;
@@ -101,53 +124,17 @@ struct directory *directory_open(const struct directory_options *o, struct buf *
 	d->wall_us = o->wall_us ? o->wall_us : clock_wall_us;
 	d->cache = cache_new(
 		o->cache_entries, o->ttl_ms * US_PER_MS, o->miss_ttl_ms * US_PER_MS);
-	if (d->path && d->query && d->cache) {
-		d->idle[0] = reader_open(d->path, d->query, (int)d->wait_ms, NULL, why);
-		d->n_idle = d->idle[0] ? 1 : 0;
-	} else {
+	if (d->path && d->query && d->cache)
+		d->checked = reader_open(d->path, d->query, (int)d->wait_ms, NULL, why);
+	else
 		buf_add_str(why, "out of memory");
-	}
-	if (d->n_idle)
+	if (d->checked)
 		return d;
 	unref(d);
 	return NULL;
 }
 
-/* -- connections ------------------------------------------------------------------- */
-
-static struct reader *take_idle(struct directory *d)
-{
-	struct reader *r = NULL;
-
-	pthread_mutex_lock(&d->lock);
-	if (d->n_idle)
-		r = d->idle[--d->n_idle];
-	pthread_mutex_unlock(&d->lock);
-	return r;
-}
-
-static struct reader *take_reader(struct directory *d, struct buf *why)
-{
-	struct reader *r;
-
-	while ((r = take_idle(d)) != NULL) {
-		if (reader_is_current(r))
-			return r;
-		reader_free(r);
-	}
-	return reader_open(d->path, d->query, (int)d->wait_ms, NULL, why);
-}
-
-static void put_back(struct directory *d, struct reader *r)
-{
-	pthread_mutex_lock(&d->lock);
-	if (d->n_idle < COUNT_OF(d->idle)) {
-		d->idle[d->n_idle++] = r;
-		r = NULL;
-	}
-	pthread_mutex_unlock(&d->lock);
-	reader_free(r);
-}
+/* -- failures --------------------------------------------------------------------- */
 
 static void tell_failure(struct directory *d, struct view why)
 {
@@ -243,22 +230,26 @@ bool directory_know(struct directory *d, enum directory_by by, struct view v,
 	return true;
 }
 
-static void work(uv_work_t *w)
+/* On a thread. *r is its connection, and NULL when it has none. */
+static void look(struct directory_ask *a, struct reader **r)
 {
-	struct directory_ask *a = CONTAINER_OF(w, struct directory_ask, work);
 	struct directory *d = a->d;
 	int64_t asked_us = d->mono_us();
 	struct buf why = { 0 };
-	struct reader *r = take_reader(d, &why);
 
-	if (r)
+	if (*r && !reader_is_current(*r)) {
+		reader_free(*r);
+		*r = NULL;
+	}
+	if (!*r)
+		*r = reader_open(d->path, d->query, (int)d->wait_ms, NULL, &why);
+	if (*r)
 		a->result = reader_look(
-			r, a->by, view_skip(key_view(&a->key), 1), &a->found);
-	if (r && a->result == DIRECTORY_FAILED) {
-		buf_add_str(&why, reader_error(r));
-		reader_free(r);
-	} else if (r) {
-		put_back(d, r);
+			*r, a->by, view_skip(key_view(&a->key), 1), &a->found);
+	if (*r && a->result == DIRECTORY_FAILED) {
+		buf_add_str(&why, reader_error(*r));
+		reader_free(*r);
+		*r = NULL;
 	}
 	if (a->result == DIRECTORY_FAILED) {
 		tell_failure(d, buf_view(&why));
@@ -270,63 +261,181 @@ static void work(uv_work_t *w)
 	buf_release(&why);
 }
 
-static void tell(struct directory_ask *a, enum directory_result result)
-{
-	directory_done *done = a->done;
+/* -- the queue and its threads ----------------------------------------------------- */
 
-	if (!done)
-		return;
-	a->done = NULL;
-	done(a->user, result, has_entry(result) ? &a->found.entry : NULL);
-}
-
-static void one_is_over(struct directory_ask *a)
+static void part_is_over(struct directory_ask *a)
 {
-	if (--a->open)
+	if (atomic_fetch_sub(&a->parts, 1) > 1)
 		return;
 	unref(a->d);
 	free(a);
 }
 
+/* Both with the lock held. */
+static void queue_add(struct directory *d, struct directory_ask *a)
+{
+	a->stage = ASK_WAITING;
+	a->link = d->last;
+	*d->last = a;
+	d->last = &a->next;
+	d->waiting++;
+}
+
+static void queue_take(struct directory *d, struct directory_ask *a)
+{
+	*a->link = a->next;
+	if (a->next)
+		a->next->link = a->link;
+	else
+		d->last = a->link;
+	a->next = NULL;
+	d->waiting--;
+}
+
+/* Waits for one; NULL once the directory is closed and nobody waits. */
+static struct directory_ask *next_ask(struct directory *d)
+{
+	struct directory_ask *a;
+
+	pthread_mutex_lock(&d->lock);
+	d->idle++;
+	while (!d->first && !d->closed)
+		pthread_cond_wait(&d->called, &d->lock);
+	d->idle--;
+	a = d->first;
+	if (a) {
+		queue_take(d, a);
+		a->stage = ASK_LOOKING;
+	}
+	pthread_mutex_unlock(&d->lock);
+	return a;
+}
+
+static void *serve_queue(void *arg)
+{
+	struct directory *d = arg;
+	struct directory_ask *a;
+	struct reader *r;
+
+	pthread_mutex_lock(&d->lock);
+	r = d->checked;
+	d->checked = NULL;
+	pthread_mutex_unlock(&d->lock);
+	while ((a = next_ask(d)) != NULL) {
+		look(a, &r);
+		pthread_mutex_lock(&d->lock);
+		if (a->stage != ASK_DROPPED) {
+			a->stage = ASK_LOOKED;
+			uv_async_send(&a->over);
+		}
+		pthread_mutex_unlock(&d->lock);
+		part_is_over(a);
+	}
+	reader_free(r);
+	unref(d);
+	return NULL;
+}
+
+/* Nobody waits for its end, which on a dead disk does not come. */
+static bool start_thread(struct directory *d)
+{
+	pthread_t thread;
+
+	atomic_fetch_add(&d->refs, 1);
+	if (thread_start(&thread, serve_queue, d) != 0) {
+		atomic_fetch_sub(&d->refs, 1); /* not the last one: an ask has it */
+		return false;
+	}
+	pthread_detach(thread);
+	d->threads++;
+	return true;
+}
+
+/* False when there is no thread that would ever come to it. */
+static bool enqueue(struct directory *d, struct directory_ask *a)
+{
+	bool served = true;
+
+	pthread_mutex_lock(&d->lock);
+	queue_add(d, a);
+	if (d->waiting > d->idle && d->threads < THREADS_MAX)
+		served = start_thread(d) || d->threads > 0;
+	if (!served)
+		queue_take(d, a);
+	pthread_cond_signal(&d->called);
+	pthread_mutex_unlock(&d->lock);
+	return served;
+}
+
+/* -- asking ------------------------------------------------------------------------ */
+
 static void patience_closed(uv_handle_t *h)
 {
-	one_is_over(CONTAINER_OF((uv_timer_t *)h, struct directory_ask, patience));
+	part_is_over(CONTAINER_OF((uv_timer_t *)h, struct directory_ask, patience));
 }
 
-static void end_patience(struct directory_ask *a)
+static void over_closed(uv_handle_t *h)
 {
-	if (!uv_is_closing((uv_handle_t *)&a->patience))
-		uv_close((uv_handle_t *)&a->patience, patience_closed);
+	part_is_over(CONTAINER_OF((uv_async_t *)h, struct directory_ask, over));
 }
 
-static void after_work(uv_work_t *w, int status)
+/* The loop is done with it. */
+static void leave_loop(struct directory_ask *a)
 {
-	struct directory_ask *a = CONTAINER_OF(w, struct directory_ask, work);
+	uv_close((uv_handle_t *)&a->patience, patience_closed);
+	uv_close((uv_handle_t *)&a->over, over_closed);
+}
 
-	end_patience(a);
-	if (status != 0 || a->result == DIRECTORY_FAILED)
+/* True when nothing has been found yet; and then nothing will be told. */
+static bool drop(struct directory_ask *a)
+{
+	struct directory *d = a->d;
+	enum stage was;
+
+	pthread_mutex_lock(&d->lock);
+	was = a->stage;
+	if (was == ASK_WAITING)
+		queue_take(d, a);
+	if (was != ASK_LOOKED)
+		a->stage = ASK_DROPPED;
+	pthread_mutex_unlock(&d->lock);
+	if (was == ASK_WAITING)
+		part_is_over(a); /* no thread will have it */
+	return was != ASK_LOOKED;
+}
+
+static void tell_found(struct directory_ask *a)
+{
+	leave_loop(a);
+	if (a->result == DIRECTORY_FAILED)
 		a->result = say_last(a->d, &a->key, &a->found);
 	else if (a->result == DIRECTORY_FOUND && is_expired(a->d, &a->found))
 		a->result = DIRECTORY_UNKNOWN;
-	tell(a, a->result);
-	one_is_over(a);
+	a->done(a->user, a->result, has_entry(a->result) ? &a->found.entry : NULL);
+}
+
+static void on_over(uv_async_t *over)
+{
+	struct directory_ask *a = CONTAINER_OF(over, struct directory_ask, over);
+
+	if (!drop(a)) /* always: under the lock it hands over what it found */
+		tell_found(a);
 }
 
 static void give_up(uv_timer_t *t)
 {
 	struct directory_ask *a = CONTAINER_OF(t, struct directory_ask, patience);
-
-	directory_done *done = a->done;
 	enum directory_result result;
 	struct found last; /* a->found may be written to */
 
+	if (!drop(a)) { /* at the last moment */
+		tell_found(a);
+		return;
+	}
 	tell_failure(a->d, VIEW("no answer in time"));
-	uv_cancel((uv_req_t *)&a->work); /* fails when it has begun; its end comes later */
-	end_patience(a);
-	a->done = NULL;
+	leave_loop(a);
 	result = say_last(a->d, &a->key, &last);
-	if (done)
-		done(a->user, result, has_entry(result) ? &last.entry : NULL);
+	a->done(a->user, result, has_entry(result) ? &last.entry : NULL);
 }
 
 struct directory_ask *directory_ask(struct directory *d, uv_loop_t *loop,
@@ -346,16 +455,19 @@ struct directory_ask *directory_ask(struct directory *d, uv_loop_t *loop,
 	a->done = done;
 	a->user = user;
 	a->result = DIRECTORY_FAILED;
-	a->open = 2;
+	atomic_init(&a->parts, 3);
 	uv_timer_init(loop, &a->patience);
+	uv_async_init(loop, &a->over, on_over);
 	uv_timer_start(&a->patience, give_up, (uint64_t)d->wait_ms, 0);
-	uv_queue_work(loop, &a->work, work, after_work);
-	return a;
+	if (enqueue(d, a))
+		return a;
+	leave_loop(a);
+	part_is_over(a);
+	return NULL;
 }
 
 void directory_ask_cancel(struct directory_ask *a)
 {
-	a->done = NULL;
-	uv_cancel((uv_req_t *)&a->work);
-	end_patience(a);
+	drop(a);
+	leave_loop(a);
 }

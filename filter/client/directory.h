@@ -3,7 +3,9 @@
  *
  * One directory a process, shared by the workers. Look-ups go through a cache of what
  * was found and what was not, each with a time to live; what is not in it is asked of
- * SQLite on libuv's thread pool, so a slow disk delays that request and no other. A
+ * SQLite on threads of the directory's own, so a slow disk delays that request and no
+ * other, and a dead one holds up nothing but look-ups: not the resolver nor a reload, which
+ * are on libuv's pool. A
  * token is never stored or logged, only its SHA-256.
  *
  * What is revoked or changed in the file holds here once the time to live is over, at the
@@ -48,8 +50,8 @@ struct directory_options {
 /* Opens read-only and checks that the schema (or the query) can be used. NULL, with what
  * is wrong and what would do in why. The options are copied. Blocks. */
 struct directory *directory_open(const struct directory_options *o, struct buf *why);
-/* Look-ups under way go on and are told; the last of them frees what they need. NULL is
- * fine. */
+/* Look-ups under way go on and are told; the last of them frees what they need. Waits for
+ * nobody. NULL is fine. */
 void directory_close(struct directory *d);
 
 enum directory_result {
@@ -82,11 +84,11 @@ typedef void directory_done(
 	void *user, enum directory_result result, const struct directory_entry *e);
 
 /* Asks the database; done is called once from loop, never before this returns. key is
- * copied. NULL, and no call, when memory is out. */
+ * copied. NULL, and no call, when memory is out, or there can be no thread. */
 struct directory_ask *directory_ask(struct directory *d, uv_loop_t *loop,
 	enum directory_by by, struct view key, directory_done *done, void *user);
 /* done will not be called; what is found goes to the cache all the same. On the asking
- * loop's thread, before done. loop runs until the look-up has ended. */
+ * loop's thread, before done. loop may end before the look-up does. */
 void directory_ask_cancel(struct directory_ask *a);
 
 #endif

@@ -1,13 +1,17 @@
 /*
  * test_directory.c - the file of users and tokens on a disk that is full: weir reads it as
- * ever, and weirctl says why it changes nothing. What else can happen to it is in
- * test_users.c.
+ * ever, and weirctl says why it changes nothing; and on one that hangs. What else can
+ * happen to it is in test_users.c.
  */
+#include "faults.h"
 #include "site.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAID 4 /* requests an hour */
@@ -44,11 +48,11 @@ static struct scene scene_start(const char *dir)
 }
 
 /* Once there are users: weir reads the directory when it starts. */
-static void scene_serve(struct scene *s)
+static void scene_serve(struct scene *s, const char *const *env)
 {
 	s->weir->process = process_start(&(struct process_spec){ .name = "weir",
-		.argv = (const char *const[]){
-			test_env("WEIR"), "-c", s->weir->ini, NULL } });
+		.argv = (const char *const[]){ test_env("WEIR"), "-c", s->weir->ini, NULL },
+		.env = env });
 	process_expect(s->weir->process, s->weir->addr);
 	process_expect(s->weir->process, s->weir->control);
 }
@@ -62,20 +66,27 @@ static const char *add_paid(struct scene *s)
 	return token_in(weirctl("-c %s token add user%u", ini, s->tokens));
 }
 
-/* So many requests of that token pass, and then no more. */
-static void expect_paid(const struct scene *s, const char *token)
+static int status_for(const struct scene *s, const char *token)
 {
 	struct fcgi_request rq = { .uri = "/a",
 		.params = (const char *const[]){
 			text("HTTP_AUTHORIZATION=Bearer %s", token), NULL } };
+	struct fcgi_answer a;
+	int status;
 
+	cr_assert(fcgi_call(s->weir->addr, &rq, &a, 10000), "no answer");
+	status = answer_status(&a);
+	fcgi_answer_release(&a);
+	return status;
+}
+
+/* So many requests of that token pass, and then no more. */
+static void expect_paid(const struct scene *s, const char *token)
+{
 	for (int i = 0; i <= PAID; i++) {
-		struct fcgi_answer a;
+		int status = status_for(s, token);
 
-		cr_assert(fcgi_call(s->weir->addr, &rq, &a, 10000), "no answer");
-		cr_assert_eq(answer_status(&a), i < PAID ? 200 : 429, "request %d: %d",
-			i + 1, answer_status(&a));
-		fcgi_answer_release(&a);
+		cr_assert_eq(status, i < PAID ? 200 : 429, "request %d: %d", i + 1, status);
 	}
 }
 
@@ -100,7 +111,7 @@ Test(directory, on_a_full_disk_is_read_and_refuses_changes_in_words)
 	s = scene_start(dir);
 	paid[0] = add_paid(&s);
 	paid[1] = add_paid(&s);
-	scene_serve(&s);
+	scene_serve(&s, NULL);
 	expect_paid(&s, paid[0]);
 	fill_disk(filler);
 	/* What SQLite has set aside lasts for some changes. */
@@ -113,4 +124,65 @@ Test(directory, on_a_full_disk_is_read_and_refuses_changes_in_words)
 	cr_assert_eq(weir_counter(s.weir, "directory_failures"), 0);
 	cr_assert_eq(unlink(filler), 0);
 	expect_paid(&s, add_paid(&s));
+}
+
+struct caller {
+	pthread_t thread;
+	const struct scene *scene;
+	const char *token;
+	int status;
+};
+
+static void *call(void *arg)
+{
+	struct caller *c = arg;
+
+	c->status = status_for(c->scene, c->token);
+	return NULL;
+}
+
+/* More look-ups hang than there are threads for them, and than libuv's pool has. */
+Test(directory, on_a_disk_that_hangs_holds_up_look_ups_and_nothing_else, .timeout = 100)
+{
+	struct caller callers[12];
+	unsigned passed = 0, refused = 0;
+	const char *dir = test_path("disk"), *paid;
+	struct scene s;
+
+	cr_assert_eq(mkdir(dir, 0755), 0);
+	s = scene_start(dir);
+	paid = add_paid(&s);
+	scene_serve(&s, faults_env());
+	expect_paid(&s, paid);
+	faults_set(FAULT_DISK, EIO, -1);
+	for (size_t i = 0; i < COUNT_OF(callers); i++) {
+		callers[i] = (struct caller){ .scene = &s, .token = paid };
+		pthread_create(&callers[i].thread, NULL, call, &callers[i]);
+	}
+	for (size_t i = 0; i < COUNT_OF(callers); i++) {
+		pthread_join(callers[i].thread, NULL);
+		passed += callers[i].status == 200;
+		refused += callers[i].status == 429;
+	}
+	/* Nothing is kept, so they are nobody's, who has one. */
+	cr_expect_eq(passed, 1);
+	cr_expect_eq(refused, COUNT_OF(callers) - 1);
+	cr_expect_geq(faults_met(FAULT_DISK), 4);
+	file_replace(endpoint_file(s.weir, "a"),
+		"[endpoint a]\nmatch = GET /a\nbackend = plain\n"
+		"@RateLimit = type=user count=0 window=1h\n");
+	reload(s.weir, RELOADED);
+	cr_expect(WAIT_UNTIL(10000, status_for(&s, paid) == 403));
+	/* It answers again; and once more it does not when weir is to end. */
+	faults_set(FAULT_DISK, EIO, 0);
+	cr_expect(WAIT_UNTIL(10000,
+			  status_for(&s, paid) == 403 &&
+				  process_logs(s.weir->process,
+					  "the directory can be read again", 0)),
+		"%s", process_log(s.weir->process));
+	faults_set(FAULT_DISK, EIO, -1);
+	status_for(&s, paid);
+	process_signal(s.weir->process, SIGTERM);
+	cr_assert_eq(process_exit(s.weir->process, 20000), 0, "%s",
+		process_log(s.weir->process));
 }
