@@ -37,7 +37,7 @@ cc -D_GNU_SOURCE -shared -fPIC -o "$work/openat2.so" "$top/tests/valgrind_openat
 
 cat >"$work/weir" <<END
 #!/bin/sh
-LD_PRELOAD=$work/openat2.so\${LD_PRELOAD:+:\$LD_PRELOAD}
+LD_PRELOAD=\${LD_PRELOAD:+\$LD_PRELOAD:}$work/openat2.so
 export LD_PRELOAD
 exec valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite,indirect \\
 	--show-leak-kinds=definite,indirect --num-callers=20 --child-silent-after-fork=yes \\
