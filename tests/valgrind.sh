@@ -39,7 +39,7 @@ cat >"$work/weir" <<END
 #!/bin/sh
 LD_PRELOAD=\${LD_PRELOAD:+\$LD_PRELOAD:}$work/openat2.so
 export LD_PRELOAD
-exec valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite,indirect \\
+exec valgrind --quiet --vgdb=no --leak-check=full --errors-for-leak-kinds=definite,indirect \\
 	--show-leak-kinds=definite,indirect --num-callers=20 --child-silent-after-fork=yes \\
 	--suppressions="$top/tests/valgrind.supp" --log-file="$work/reports/at.%p" \\
 	"$build/filter/weir" "\$@"
