@@ -66,16 +66,19 @@ static const char *add_paid(struct scene *s)
 	return token_in(weirctl("-c %s token add user%u", ini, s->tokens));
 }
 
-static int status_for(const struct scene *s, const char *token)
+static const char *as(const char *token)
+{
+	return text("HTTP_AUTHORIZATION=Bearer %s", token);
+}
+
+/* 0 without an answer. Any thread. */
+static int status_for(const struct scene *s, const char *authorization)
 {
 	struct fcgi_request rq = { .uri = "/a",
-		.params = (const char *const[]){
-			text("HTTP_AUTHORIZATION=Bearer %s", token), NULL } };
+		.params = (const char *const[]){ authorization, NULL } };
 	struct fcgi_answer a;
-	int status;
+	int status = fcgi_call(s->weir->addr, &rq, &a, 10000) ? answer_status(&a) : 0;
 
-	cr_assert(fcgi_call(s->weir->addr, &rq, &a, 10000), "no answer");
-	status = answer_status(&a);
 	fcgi_answer_release(&a);
 	return status;
 }
@@ -83,8 +86,10 @@ static int status_for(const struct scene *s, const char *token)
 /* So many requests of that token pass, and then no more. */
 static void expect_paid(const struct scene *s, const char *token)
 {
+	const char *paid = as(token);
+
 	for (int i = 0; i <= PAID; i++) {
-		int status = status_for(s, token);
+		int status = status_for(s, paid);
 
 		cr_assert_eq(status, i < PAID ? 200 : 429, "request %d: %d", i + 1, status);
 	}
@@ -129,7 +134,7 @@ Test(directory, on_a_full_disk_is_read_and_refuses_changes_in_words)
 struct caller {
 	pthread_t thread;
 	const struct scene *scene;
-	const char *token;
+	const char *authorization;
 	int status;
 };
 
@@ -137,7 +142,7 @@ static void *call(void *arg)
 {
 	struct caller *c = arg;
 
-	c->status = status_for(c->scene, c->token);
+	c->status = status_for(c->scene, c->authorization);
 	return NULL;
 }
 
@@ -146,17 +151,18 @@ Test(directory, on_a_disk_that_hangs_holds_up_look_ups_and_nothing_else, .timeou
 {
 	struct caller callers[12];
 	unsigned passed = 0, refused = 0;
-	const char *dir = test_path("disk"), *paid;
+	const char *dir = test_path("disk"), *token, *paid;
 	struct scene s;
 
 	cr_assert_eq(mkdir(dir, 0755), 0);
 	s = scene_start(dir);
-	paid = add_paid(&s);
+	token = add_paid(&s);
+	paid = as(token);
 	scene_serve(&s, faults_env());
-	expect_paid(&s, paid);
+	expect_paid(&s, token);
 	faults_set(FAULT_DISK, EIO, -1);
 	for (size_t i = 0; i < COUNT_OF(callers); i++) {
-		callers[i] = (struct caller){ .scene = &s, .token = paid };
+		callers[i] = (struct caller){ .scene = &s, .authorization = paid };
 		pthread_create(&callers[i].thread, NULL, call, &callers[i]);
 	}
 	for (size_t i = 0; i < COUNT_OF(callers); i++) {
