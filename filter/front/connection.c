@@ -120,11 +120,12 @@ void connection_answered(struct connection *c)
 		connection_mark_dirty(c);
 }
 
-/* The peer asked for a connection that is kept, and it is not. It must not find that out
- * from its next request, which it may begin here as soon as it has the end of the answer:
- * over TCP that end waits in the socket, for 200 ms at most, and shut_and_drain() sends it
- * in one segment with the end of our side. A unix socket has nothing of the kind; there a
- * moment remains between the two. (tcp(7), TCP_CORK.) */
+/* The peer asked for a connection that is kept, and it cannot be, for want of the end of
+ * STDIN. It must not find that out from its next request, which it may begin here as soon
+ * as it has the end of the answer: over TCP that end waits in the socket, for 200 ms at
+ * most, and shut_and_drain() sends it in one segment with the end of our side. A unix
+ * socket has nothing of the kind; there a moment remains between the two. (tcp(7),
+ * TCP_CORK.) */
 static void hold_the_end(struct connection *c)
 {
 	uv_os_fd_t fd;
@@ -136,7 +137,8 @@ static void hold_the_end(struct connection *c)
 }
 
 /* Ends our side; the rest of the input is discarded until the peer ends its own. All has
- * been sent, so it is done at once: uv_shutdown() would wait for the loop's next turn. */
+ * been sent, so it is done at once: uv_shutdown() would wait for the loop's next turn, and
+ * a peer that has the end of the answer by then may have begun its next request. */
 static void shut_and_drain(struct connection *c)
 {
 	uv_os_fd_t fd;
@@ -330,6 +332,8 @@ static void flush(struct connection *c)
 		connection_lose(c, gone_by(UV_ENOMEM));
 		return;
 	}
+	if (c->state == CONN_FLUSH && c->after == AFTER_REST)
+		c->after = AFTER_DRAIN; /* what is here has been read */
 	hold_the_end(c);
 	piece = uv_buf_init(c->out.p, (unsigned)c->out.n);
 	if (c->out.n)
@@ -424,6 +428,8 @@ static void conn_finish(struct front *f)
 		after = AFTER_LAST;
 	else if (c->bodiless && c->rq.role != FCGI_AUTHORIZER)
 		after = AFTER_TAIL;
+	else if (c->keep && c->rq.role != FCGI_AUTHORIZER)
+		after = AFTER_REST;
 	connection_end_request(c, after);
 }
 

@@ -203,7 +203,8 @@ static void end_of_stdin(struct connection *c)
 		connection_enter(c, CONN_BUSY);
 		if (c->user)
 			c->set->events->body_end(c->user);
-	} else if (c->state == CONN_FLUSH && c->after == AFTER_TAIL) {
+	} else if (c->state == CONN_FLUSH &&
+		(c->after == AFTER_TAIL || c->after == AFTER_REST)) {
 		c->after = AFTER_KEEP;
 	} else if (c->state == CONN_FLUSH && c->after == AFTER_LAST) {
 		c->after = AFTER_CLOSE;
@@ -248,7 +249,7 @@ static void end_of_record(struct connection *c)
 static bool is_parsed(const struct connection *c)
 {
 	return c->state < CONN_FLUSH || c->state == CONN_TAIL ||
-		(c->state == CONN_FLUSH && c->after <= AFTER_LAST);
+		(c->state == CONN_FLUSH && c->after <= AFTER_REST);
 }
 
 void dialogue_take(struct connection *c, struct view in)

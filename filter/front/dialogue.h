@@ -25,6 +25,7 @@ enum connection_after {
 	AFTER_KEEP,  /* for the next request */
 	AFTER_TAIL,  /* kept as soon as STDIN, which has no content, ends */
 	AFTER_LAST,  /* CLOSE if STDIN, which has no content, ends by then, else DRAIN */
+	AFTER_REST,  /* KEEP if the rest of STDIN is here already, else DRAIN */
 	AFTER_CLOSE, /* at once */
 	AFTER_DRAIN, /* when the peer has closed, or the patience for what it sends is over */
 };

@@ -5,7 +5,9 @@
  * resetting from the web server; answers, pauses and breaking off from the owner; and
  * time between them. The owner sees head, body, end of the body and gone in an order that
  * makes sense. The peer gets records, whose content is what the owner wrote. However the
- * bytes are cut, all of it is the same.
+ * bytes are cut, all of it is the same; but for what follows an answer that is given
+ * before the end of a body: whether the connection is kept depends on whether the rest has
+ * come by then.
  *
  * Input: what the owner does with a head, where to cut (from 128 on: not at all), and then
  * steps (enum step) with what they need.
@@ -44,7 +46,9 @@ struct run {
 	unsigned plan;
 	struct front *front; /* while the owner has a request */
 	struct buf seen;     /* events and body, as the owner saw them */
-	size_t wrote;        /* bytes it answered, of those in said */
+	size_t sure;         /* of it, what no cut changes, once early */
+	bool bodiless, early;
+	size_t wrote; /* bytes it answered, of those in said */
 	bool body_ended, aborted, full;
 	unsigned closed;
 	struct view pieces[GIVEN_MAX];
@@ -83,9 +87,20 @@ static void answer(struct run *r, struct front *f, uint8_t how)
 	r->wrote += n;
 }
 
+static void finish(struct run *r, struct front *f)
+{
+	if (!r->early && !r->body_ended && !r->bodiless) {
+		r->early = true;
+		r->sure = r->seen.n;
+	}
+	front_finish(f);
+}
+
 static void *on_head(void *owner, struct front *f, struct request *rq, int problem)
 {
 	struct run *r = owner;
+	uint64_t length = 0;
+	bool given;
 
 	MUST(!r->front);
 	MUST(problem == 0 || problem == 431);
@@ -95,13 +110,14 @@ static void *on_head(void *owner, struct front *f, struct request *rq, int probl
 	buf_addf(&r->seen, "\n[head %d %u %zu]\n", problem, rq->role, rq->n_params);
 	for (size_t i = 0; i < rq->n_params; i++)
 		pairs_put(&r->seen, rq->params[i].name, rq->params[i].value);
+	r->bodiless = !problem && request_content_length(rq, &length, &given) && !length;
 	request_release(rq);
 	r->body_ended = rq->role == FCGI_AUTHORIZER;
 	r->full = false;
 	switch (r->plan % PLANS) {
 	case PLAN_FINISH:
 		answer(r, f, 10);
-		front_finish(f);
+		finish(r, f);
 		return NULL;
 	case PLAN_CLOSE: return NULL;
 	default: r->front = f; return r;
@@ -186,7 +202,7 @@ static void end_answer(struct run *r, uint8_t how)
 		return;
 	r->front = NULL;
 	if (how % 3 == 0) {
-		front_finish(f);
+		finish(r, f);
 		return;
 	}
 	r->aborted = true;
@@ -322,6 +338,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		run(&cut, in, 1 + data[1] % 32);
 		first = buf_view(&sent);
 		second = buf_view(&cut.socket->out);
+		MUST(whole.early == cut.early && whole.sure == cut.sure);
+		if (whole.early)
+			whole.seen.n = cut.seen.n = whole.sure;
 		MUST(view_eq(buf_view(&whole.seen), buf_view(&cut.seen)));
 		check_same(&first, &second);
 		buf_release(&cut.seen);

@@ -150,6 +150,35 @@ Test(servers, show_a_refusal_of_an_upload_apache_reuse, .timeout = 60)
 	refuses_uploads_behind_this(&spec, "apache/weir-proxypass-reuse.conf");
 }
 
+/* Small bodies are here with the head: refused or not, the connection serves the next. Had
+ * it to end, nginx would not send a POST again that met the end. */
+Test(servers, show_refusals_of_small_posts_over_one_kept_connection, .timeout = 60)
+{
+	struct weir_spec spec = one_upload(IN_MEMORY);
+	struct weir *w;
+	struct web *web;
+
+	spec.env = faults_env();
+	faults_set(FAULT_SHUT, 0, -1);
+	w = weir_start(&spec);
+	web = web_start(&(struct web_spec){
+		.conf = "nginx/weir-keepalive.conf", .backend = w->addr });
+	for (int i = 0; i < 30; i++) {
+		struct http_answer a;
+
+		http_call(&(struct http_request){ .url = text("%s/up", web->url),
+				  .pattern_bytes = 1000 },
+			&a);
+		if (i == 0)
+			cr_assert_eq(a.status, 200, "%ld", a.status);
+		else
+			is_refusal(&a);
+		http_release(&a);
+	}
+	cr_assert_eq(faults_met(FAULT_SHUT), 0);
+	cr_assert_leq(weir_counter(w, "connections"), 5);
+}
+
 Test(servers, show_a_refusal_of_an_upload_apache_fcgid, .timeout = 90)
 {
 	struct weir_spec spec = one_upload(in_redis());
