@@ -83,13 +83,17 @@ static bool parse_tcp(struct view rest, struct net_addr *out, struct buf *why)
 	return true;
 }
 
-/* Where one path would be taken of both. */
+/* Two addresses in one line, or an address and more: else the whole would be the path of
+ * one unix socket. */
 static bool names_two(struct view text)
 {
 	for (size_t i = 1; i < text.n; i++) {
 		struct view rest = view_skip(text, i);
+		char before = text.p[i - 1];
 
-		if (memchr(" \t,;", text.p[i - 1], 4) &&
+		if (before == ',' && (rest.p[0] == ' ' || rest.p[0] == '\t'))
+			return true;
+		if (memchr(" \t,;", before, 4) &&
 			(view_starts(rest, VIEW("unix:")) ||
 				view_starts(rest, VIEW("tcp:"))))
 			return true;
@@ -112,7 +116,7 @@ bool net_addr_parse(struct view text, struct net_addr *out, struct buf *why)
 		return false;
 	}
 	if (names_two(text)) {
-		buf_add_str(why, "two addresses; write one a line");
+		buf_add_str(why, "more than one address; write one");
 		return false;
 	}
 	if (view_starts(text, VIEW("unix:"))) {
