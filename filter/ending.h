@@ -1,9 +1,10 @@
 /*
  * ending.h - how loops end, and the process, whatever the threads of libuv's pool do.
  *
- * Host names are looked up there, the directory is asked, a configuration is read. What
+ * Host names are looked up there, a configuration is read, what it names is looked at. What
  * has begun there cannot be cancelled, and a silent resolver or a disk that hangs keeps it
- * for as long as it likes. Once nobody wants its outcome the end does not wait for it.
+ * for as long as it likes. Once nobody wants its outcome the end does not wait for it. (Nor for the threads
+ * of the directory, which loops know nothing of.)
  */
 #ifndef WEIR_ENDING_H
 #define WEIR_ENDING_H

@@ -350,8 +350,8 @@ static bool make_shared(void)
 	return false;
 }
 
-/* Once the main loop has stopped. False when a look-up, a reload or a look ahead has not
- * ended: nothing is to be freed then. */
+/* Once the main loop has stopped. False when the look-up of a name, a reload or a look
+ * ahead has not ended: nothing is to be freed then. */
 static bool close_all(void)
 {
 	bool whole = true;

@@ -31,7 +31,7 @@ struct worker {
 	struct exchanges exchanges;
 	struct config *config;
 	bool stopping, forced;
-	bool lingers; /* a look-up has not ended; for worker_join() */
+	bool lingers; /* the look-up of a name has not ended; for worker_join() */
 
 	atomic_size_t load;
 	atomic_uint slot;

@@ -13,19 +13,21 @@
  */
 #include "client/directory.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "base/thread.h"
 #include "client/cache.h"
 #include "client/reader.h"
 
 #define WAIT_MS_DEFAULT 2000
 #define RETRY_US        US_PER_S /* from a failure to the next look-up */
-#define THREADS_MAX     4        /* started when asks wait and none is idle; they stay */
+#define THREADS_MAX     4 /* after the first, started when asks wait and none is idle */
 
 struct directory {
 	atomic_uint refs; /* the owner's, and one for each ask and each thread */
@@ -42,7 +44,7 @@ struct directory {
 	pthread_cond_t called;
 	struct directory_ask *first, **last; /* the queue */
 	unsigned waiting;                    /* how many are in it */
-	unsigned threads, idle;
+	unsigned started, idle;              /* threads */
 	bool closed;
 	struct reader *checked; /* from the opening; the first thread takes it */
 };
@@ -103,35 +105,6 @@ void directory_close(struct directory *d)
 	pthread_cond_broadcast(&d->called);
 	pthread_mutex_unlock(&d->lock);
 	unref(d);
-}
-
-struct directory *directory_open(const struct directory_options *o, struct buf *why)
-{
-	struct directory *d = calloc(1, sizeof(*d));
-
-	if (!d) {
-		buf_add_str(why, "out of memory");
-		return NULL;
-	}
-	atomic_init(&d->refs, 1);
-	pthread_mutex_init(&d->lock, NULL);
-	pthread_cond_init(&d->called, NULL);
-	d->last = &d->first;
-	d->path = strdup(o->path);
-	d->query = strdup(o->query ? o->query : "");
-	d->wait_ms = o->wait_ms > 0 ? o->wait_ms : WAIT_MS_DEFAULT;
-	d->mono_us = o->mono_us ? o->mono_us : clock_mono_us;
-	d->wall_us = o->wall_us ? o->wall_us : clock_wall_us;
-	d->cache = cache_new(
-		o->cache_entries, o->ttl_ms * US_PER_MS, o->miss_ttl_ms * US_PER_MS);
-	if (d->path && d->query && d->cache)
-		d->checked = reader_open(d->path, d->query, (int)d->wait_ms, NULL, why);
-	else
-		buf_add_str(why, "out of memory");
-	if (d->checked)
-		return d;
-	unref(d);
-	return NULL;
 }
 
 /* -- failures --------------------------------------------------------------------- */
@@ -230,6 +203,16 @@ bool directory_know(struct directory *d, enum directory_by by, struct view v,
 	return true;
 }
 
+static bool is_dropped(struct directory_ask *a)
+{
+	bool dropped;
+
+	pthread_mutex_lock(&a->d->lock);
+	dropped = a->stage == ASK_DROPPED;
+	pthread_mutex_unlock(&a->d->lock);
+	return dropped;
+}
+
 /* On a thread. *r is its connection, and NULL when it has none. */
 static void look(struct directory_ask *a, struct reader **r)
 {
@@ -251,12 +234,12 @@ static void look(struct directory_ask *a, struct reader **r)
 		reader_free(*r);
 		*r = NULL;
 	}
-	if (a->result == DIRECTORY_FAILED) {
-		tell_failure(d, buf_view(&why));
-	} else {
+	if (a->result != DIRECTORY_FAILED) {
 		tell_success(d);
 		cache_put(d->cache, key_view(&a->key),
 			a->result == DIRECTORY_FOUND ? &a->found : NULL, asked_us);
+	} else if (!is_dropped(a)) { /* when it was, that has been told, perhaps long ago */
+		tell_failure(d, buf_view(&why));
 	}
 	buf_release(&why);
 }
@@ -336,35 +319,75 @@ static void *serve_queue(void *arg)
 	return NULL;
 }
 
-/* Nobody waits for its end, which on a dead disk does not come. */
-static bool start_thread(struct directory *d)
+/* 0 or an errno. Nobody waits for its end, which on a dead disk does not come. */
+static int start_thread(struct directory *d)
 {
 	pthread_t thread;
+	int err;
 
 	atomic_fetch_add(&d->refs, 1);
-	if (thread_start(&thread, serve_queue, d) != 0) {
-		atomic_fetch_sub(&d->refs, 1); /* not the last one: an ask has it */
-		return false;
+	err = thread_start(&thread, serve_queue, d);
+	if (err) {
+		atomic_fetch_sub(&d->refs, 1); /* not the last one: the caller has it */
+		return err;
 	}
 	pthread_detach(thread);
-	d->threads++;
-	return true;
+	d->started++;
+	return 0;
 }
 
-/* False when there is no thread that would ever come to it. */
-static bool enqueue(struct directory *d, struct directory_ask *a)
+static void enqueue(struct directory *d, struct directory_ask *a)
 {
-	bool served = true;
-
 	pthread_mutex_lock(&d->lock);
 	queue_add(d, a);
-	if (d->waiting > d->idle && d->threads < THREADS_MAX)
-		served = start_thread(d) || d->threads > 0;
-	if (!served)
-		queue_take(d, a);
+	/* Where there can be no further one, those there are come to it. */
+	if (d->waiting > d->idle && d->started < THREADS_MAX)
+		shortage_seen(start_thread(d), "a thread for look-ups");
 	pthread_cond_signal(&d->called);
 	pthread_mutex_unlock(&d->lock);
-	return served;
+}
+
+/* -- opening ----------------------------------------------------------------------- */
+
+static bool start_first(struct directory *d, struct buf *why)
+{
+	int err = start_thread(d);
+
+	if (err)
+		buf_addf(why,
+			"there can be no thread to read %s: %s; look at TasksMax and "
+			"ulimit -u",
+			d->path, strerror(err));
+	return !err;
+}
+
+struct directory *directory_open(const struct directory_options *o, struct buf *why)
+{
+	struct directory *d = calloc(1, sizeof(*d));
+
+	if (!d) {
+		buf_add_str(why, "out of memory");
+		return NULL;
+	}
+	atomic_init(&d->refs, 1);
+	pthread_mutex_init(&d->lock, NULL);
+	pthread_cond_init(&d->called, NULL);
+	d->last = &d->first;
+	d->path = strdup(o->path);
+	d->query = strdup(o->query ? o->query : "");
+	d->wait_ms = o->wait_ms > 0 ? o->wait_ms : WAIT_MS_DEFAULT;
+	d->mono_us = o->mono_us ? o->mono_us : clock_mono_us;
+	d->wall_us = o->wall_us ? o->wall_us : clock_wall_us;
+	d->cache = cache_new(
+		o->cache_entries, o->ttl_ms * US_PER_MS, o->miss_ttl_ms * US_PER_MS);
+	if (d->path && d->query && d->cache)
+		d->checked = reader_open(d->path, d->query, (int)d->wait_ms, NULL, why);
+	else
+		buf_add_str(why, "out of memory");
+	if (d->checked && start_first(d, why))
+		return d;
+	unref(d);
+	return NULL;
 }
 
 /* -- asking ------------------------------------------------------------------------ */
@@ -386,8 +409,9 @@ static void leave_loop(struct directory_ask *a)
 	uv_close((uv_handle_t *)&a->over, over_closed);
 }
 
-/* True when nothing has been found yet; and then nothing will be told. */
-static bool drop(struct directory_ask *a)
+/* For the loop: the stage it was in. Where nothing had been found yet, nothing will be
+ * told; from ASK_LOOKED on the loop has it, and what was found. */
+static enum stage take_back(struct directory_ask *a)
 {
 	struct directory *d = a->d;
 	enum stage was;
@@ -401,7 +425,7 @@ static bool drop(struct directory_ask *a)
 	pthread_mutex_unlock(&d->lock);
 	if (was == ASK_WAITING)
 		part_is_over(a); /* no thread will have it */
-	return was != ASK_LOOKED;
+	return was;
 }
 
 static void tell_found(struct directory_ask *a)
@@ -417,9 +441,11 @@ static void tell_found(struct directory_ask *a)
 static void on_over(uv_async_t *over)
 {
 	struct directory_ask *a = CONTAINER_OF(over, struct directory_ask, over);
+	enum stage was = take_back(a);
 
-	if (!drop(a)) /* always: under the lock it hands over what it found */
-		tell_found(a);
+	(void)was;
+	assert(was == ASK_LOOKED);
+	tell_found(a);
 }
 
 static void give_up(uv_timer_t *t)
@@ -428,7 +454,7 @@ static void give_up(uv_timer_t *t)
 	enum directory_result result;
 	struct found last; /* a->found may be written to */
 
-	if (!drop(a)) { /* at the last moment */
+	if (take_back(a) == ASK_LOOKED) { /* at the last moment */
 		tell_found(a);
 		return;
 	}
@@ -457,17 +483,14 @@ struct directory_ask *directory_ask(struct directory *d, uv_loop_t *loop,
 	a->result = DIRECTORY_FAILED;
 	atomic_init(&a->parts, 3);
 	uv_timer_init(loop, &a->patience);
-	uv_async_init(loop, &a->over, on_over);
+	uv_async_init(loop, &a->over, on_over); /* what it needs the loop has already */
 	uv_timer_start(&a->patience, give_up, (uint64_t)d->wait_ms, 0);
-	if (enqueue(d, a))
-		return a;
-	leave_loop(a);
-	part_is_over(a);
-	return NULL;
+	enqueue(d, a);
+	return a;
 }
 
 void directory_ask_cancel(struct directory_ask *a)
 {
-	drop(a);
+	take_back(a);
 	leave_loop(a);
 }

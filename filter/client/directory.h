@@ -3,10 +3,9 @@
  *
  * One directory a process, shared by the workers. Look-ups go through a cache of what
  * was found and what was not, each with a time to live; what is not in it is asked of
- * SQLite on threads of the directory's own, so a slow disk delays that request and no
- * other, and a dead one holds up nothing but look-ups: not the resolver nor a reload, which
- * are on libuv's pool. A
- * token is never stored or logged, only its SHA-256.
+ * SQLite on threads of the directory's own. A slow disk delays that request and no other; a
+ * dead one holds up look-ups, and not the resolver nor a reload, which are on libuv's pool.
+ * A token is never stored or logged, only its SHA-256.
  *
  * What is revoked or changed in the file holds here once the time to live is over, at the
  * latest; the moment a token expires holds at once. A file that is replaced by another
@@ -84,10 +83,10 @@ typedef void directory_done(
 	void *user, enum directory_result result, const struct directory_entry *e);
 
 /* Asks the database; done is called once from loop, never before this returns. key is
- * copied. NULL, and no call, when memory is out, or there can be no thread. */
+ * copied. NULL, and no call, when memory is out. */
 struct directory_ask *directory_ask(struct directory *d, uv_loop_t *loop,
 	enum directory_by by, struct view key, directory_done *done, void *user);
-/* done will not be called; what is found goes to the cache all the same. On the asking
+/* done will not be called; what a thread has begun to look up goes to the cache all the same. On the asking
  * loop's thread, before done. loop may end before the look-up does. */
 void directory_ask_cancel(struct directory_ask *a);
 

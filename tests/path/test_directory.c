@@ -151,6 +151,8 @@ Test(directory, on_a_disk_that_hangs_holds_up_look_ups_and_nothing_else, .timeou
 {
 	struct caller callers[12];
 	unsigned passed = 0, refused = 0;
+	struct buf bytes = { 0 };
+	int fd, met;
 	const char *dir = test_path("disk"), *token, *paid;
 	struct scene s;
 
@@ -187,8 +189,16 @@ Test(directory, on_a_disk_that_hangs_holds_up_look_ups_and_nothing_else, .timeou
 					  "the directory can be read again", 0)),
 		"%s", process_log(s.weir->process));
 	faults_set(FAULT_DISK, EIO, -1);
-	status_for(&s, paid);
+	met = faults_met(FAULT_DISK);
+	fcgi_compose(&bytes,
+		&(struct fcgi_request){
+			.uri = "/a", .params = (const char *const[]){ paid, NULL } });
+	fd = dial(s.weir->addr);
+	cr_assert(fcgi_send(fd, buf_view(&bytes), 1000));
+	cr_assert(WAIT_UNTIL(10000, faults_met(FAULT_DISK) > met), "it is looked up");
+	close(fd); /* who asked has left; and weir ends before the look-up does */
 	process_signal(s.weir->process, SIGTERM);
 	cr_assert_eq(process_exit(s.weir->process, 20000), 0, "%s",
 		process_log(s.weir->process));
+	buf_release(&bytes);
 }
