@@ -49,7 +49,7 @@ class Act:
         self.broke = time.monotonic()
 
     def mends(self, mend=lambda: None):
-        """What begins from here on may go well, and from the end of mend() on has to."""
+        """What ends from here on may go well, and what begins when mend() is done has to."""
         self.mending = time.monotonic()
         mend()
         self.mended = time.monotonic()
@@ -181,6 +181,10 @@ class Judge:
             self.blame(act, "no request met it")
         for answer in wrong:
             self.blame(act, f"{answers[answer]} answers are {answer}")
+        for r in self.requests:
+            if r.stream == act.stream and act.broke + 0.05 <= r.began < act.mended \
+                    and r.ended >= act.mending and answer_of(r) not in act.answers + ["200"]:
+                self.blame(act, f"while it was mended an answer is {answer_of(r)}")
         slowest = max((r.ended - r.began for r in mine), default=0)
         if slowest > act.lasts + SLACK_S:
             self.blame(act, f"an answer took {slowest:.1f} s")

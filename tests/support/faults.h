@@ -23,7 +23,7 @@ enum fault {
 	FAULT_READ,   /* pread */
 	FAULT_LOOKUP, /* getaddrinfo, with EAI_AGAIN and not before the fault is over */
 	FAULT_DISK,   /* stat of a file *.db, and not before the fault is over */
-	FAULT_SHUT,   /* shutdown, which does not fail: it is done, 10 ms late */
+	FAULT_SHUT,   /* shutdown, which does not fail: it is done, 3 ms late */
 	FAULTS_N
 };
 

@@ -110,7 +110,7 @@ int shutdown(int fd, int how)
 	typedef int f(int, int);
 
 	if (fails(FAULT_SHUT))
-		usleep(10000);
+		usleep(3000);
 	return LIBC(f)(fd, how);
 }
 
