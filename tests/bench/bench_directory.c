@@ -3,7 +3,7 @@
  * look-ups the cache answers, and how long a worker's loop is held up meanwhile. Prints
  * figures; nothing is asserted, since they are the machine's as much as ours.
  *
- *	ninja tests/bench/bench_directory && tests/bench/bench_directory [TOKENS]
+ *	ninja tests/bench/bench_directory && tests/bench/bench_directory [TOKENS [UNDER_WAY]]
  */
 #include <inttypes.h>
 #include <sodium.h>
@@ -17,12 +17,12 @@
 #include "client/directory.h"
 #include "client/schema.h"
 
-#define LOOK_UPS   200000
-#define HITS       2000000
-#define UNDER_WAY  64
-#define HOT_TOKENS 10000
+#define LOOK_UPS    200000
+#define HITS        2000000
+#define AT_ONCE_MAX 5000
+#define HOT_TOKENS  10000
 
-static unsigned tokens = 1000000;
+static unsigned tokens = 1000000, under_way = 64;
 
 static void fail(const char *what, const char *why)
 {
@@ -90,14 +90,14 @@ struct bench {
 	unsigned first, span;      /* tokens asked for: in some order, from first on */
 	int64_t tick_us, stall_us; /* on the wall */
 	int64_t cpu_us, busy_us;   /* of this thread's own time */
-	int64_t began_us[UNDER_WAY], waited_us, longest_us;
+	int64_t began_us[AT_ONCE_MAX], waited_us, longest_us;
 };
 
 struct slot {
 	struct bench *b;
 	unsigned i;
 };
-static struct slot slots[UNDER_WAY];
+static struct slot slots[AT_ONCE_MAX];
 
 static int64_t thread_cpu_us(void)
 {
@@ -179,7 +179,7 @@ static void bench_asks(struct directory *d, const char *what, unsigned first, un
 	uv_loop_init(&b.loop);
 	uv_timer_init(&b.loop, &b.tick);
 	uv_timer_start(&b.tick, ticked, 0, 1);
-	for (unsigned i = 0; i < UNDER_WAY; i++) {
+	for (unsigned i = 0; i < under_way; i++) {
 		slots[i] = (struct slot){ &b, i };
 		ask(&slots[i]);
 	}
@@ -190,7 +190,7 @@ static void bench_asks(struct directory *d, const char *what, unsigned first, un
 		(double)LOOK_UPS * 1e3 / (double)took, b.found, b.end);
 	printf("%-52s %8.2f ms mean, %.2f ms longest, %u under way\n", "  a look-up waits",
 		(double)b.waited_us / LOOK_UPS / 1e3, (double)b.longest_us / 1e3,
-		UNDER_WAY);
+		under_way);
 	printf("%-52s %8.2f ms longest, with a tick of 1 ms\n",
 		"  the loop between two ticks", (double)b.stall_us / 1e3);
 	printf("%-52s %8.2f ms longest\n", "  of that at work itself",
@@ -228,8 +228,12 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		tokens = (unsigned)strtoul(argv[1], NULL, 10);
-	if (tokens < HOT_TOKENS || !mkdtemp(folder))
-		fail("usage", "bench_directory [TOKENS], at least 10000");
+	if (argc > 2)
+		under_way = (unsigned)strtoul(argv[2], NULL, 10);
+	if (tokens < HOT_TOKENS || under_way - 1 >= AT_ONCE_MAX || !mkdtemp(folder))
+		fail("usage",
+			"bench_directory [TOKENS [UNDER_WAY]], at least 10000, at most "
+			"5000");
 	snprintf(path, sizeof(path), "%s/weir.db", folder);
 	printf("%u tokens of %u users\n", tokens, tokens / 2);
 	fill(path);
