@@ -93,7 +93,7 @@ static bool names_two(struct view text)
 
 		if (before == ',' && (rest.p[0] == ' ' || rest.p[0] == '\t'))
 			return true;
-		if (memchr(" \t,;", before, 4) &&
+		if (strchr(" \t,;", before) &&
 			(view_starts(rest, VIEW("unix:")) ||
 				view_starts(rest, VIEW("tcp:"))))
 			return true;

@@ -418,13 +418,13 @@ static enum stage take_back(struct directory_ask *a)
 
 	pthread_mutex_lock(&d->lock);
 	was = a->stage;
-	if (was == ASK_WAITING)
+	if (was == ASK_WAITING) {
 		queue_take(d, a);
+		atomic_fetch_sub(&a->parts, 1); /* not the last: the loop's two are left */
+	}
 	if (was != ASK_LOOKED)
 		a->stage = ASK_DROPPED;
 	pthread_mutex_unlock(&d->lock);
-	if (was == ASK_WAITING)
-		part_is_over(a); /* no thread will have it */
 	return was;
 }
 
