@@ -3,8 +3,8 @@
  *
  * Host names are looked up there, a configuration is read, what it names is looked at. What
  * has begun there cannot be cancelled, and a silent resolver or a disk that hangs keeps it
- * for as long as it likes. Once nobody wants its outcome the end does not wait for it. (Nor for the threads
- * of the directory, which loops know nothing of.)
+ * for as long as it likes. Once nobody wants its outcome the end does not wait for it. (Nor
+ * for the threads of the directory, which loops know nothing of.)
  */
 #ifndef WEIR_ENDING_H
 #define WEIR_ENDING_H

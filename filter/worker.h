@@ -33,8 +33,8 @@ void worker_reload(struct worker *w, struct config *c);
  * no look-up (ending.h). */
 void worker_stop(struct worker *w, bool by_force);
 bool worker_ended(const struct worker *w);
-/* Waits for the thread and frees it. False, and its memory stays, when its look-up of a name
- * has not ended: the process must end by leave(). */
+/* Waits for the thread and frees it. False, and its memory stays, when its look-up of a
+ * name has not ended: the process must end by leave(). */
 bool worker_join(struct worker *w);
 
 /* For the status: its slot of counters, and its store as store_state() puts it, copied;

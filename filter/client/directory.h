@@ -47,7 +47,7 @@ struct directory_options {
 };
 
 /* Opens read-only and checks that the schema (or the query) can be used. NULL, with what
- * is wrong and what would do in why. The options are copied. Blocks. */
+ * is wrong and what would do in why. The options are copied. Starts a thread. Blocks. */
 struct directory *directory_open(const struct directory_options *o, struct buf *why);
 /* Look-ups under way go on and are told; the last of them frees what they need. Waits for
  * nobody. NULL is fine. */
@@ -86,8 +86,8 @@ typedef void directory_done(
  * copied. NULL, and no call, when memory is out. */
 struct directory_ask *directory_ask(struct directory *d, uv_loop_t *loop,
 	enum directory_by by, struct view key, directory_done *done, void *user);
-/* done will not be called; what a thread has begun to look up goes to the cache all the same. On the asking
- * loop's thread, before done. loop may end before the look-up does. */
+/* done will not be called; what a thread has begun to look up goes to the cache all the
+ * same. On the asking loop's thread, before done. loop may end before the look-up does. */
 void directory_ask_cancel(struct directory_ask *a);
 
 #endif
