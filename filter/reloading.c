@@ -142,8 +142,8 @@ static void reading_ended(uv_work_t *work, int status)
 
 static void read_work(uv_work_t *work)
 {
-	struct config *now = reloading.now,
-		      *fresh; /* it changes only when this has ended */
+	struct config *now = reloading.now; /* changes only when this has ended */
+	struct config *fresh;
 	struct buf why = { 0 };
 
 	(void)work;

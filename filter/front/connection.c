@@ -426,10 +426,8 @@ static void conn_finish(struct front *f)
 		after = c->keep ? AFTER_KEEP : AFTER_CLOSE;
 	else if (c->bodiless && !c->keep)
 		after = AFTER_LAST;
-	else if (c->bodiless && c->rq.role != FCGI_AUTHORIZER)
-		after = AFTER_TAIL;
 	else if (c->keep && c->rq.role != FCGI_AUTHORIZER)
-		after = AFTER_REST;
+		after = c->bodiless ? AFTER_TAIL : AFTER_REST;
 	connection_end_request(c, after);
 }
 
