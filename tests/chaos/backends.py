@@ -173,17 +173,17 @@ class Judge:
 
     def during(self, act):
         """Cells about the broken backend: requests, right, slowest."""
-        mine = [r for r in self.requests if r.stream == act.stream
-                and r.began >= act.broke + 0.05 and r.ended < act.mending]
+        met = [r for r in self.requests if r.stream == act.stream
+               and act.broke + 0.05 <= r.began < act.mended]
+        mine = [r for r in met if r.ended < act.mending]
         answers = collections.Counter(map(answer_of, mine))
         wrong = [answer for answer in answers if answer not in act.answers]
         if not mine:
             self.blame(act, "no request met it")
         for answer in wrong:
             self.blame(act, f"{answers[answer]} answers are {answer}")
-        for r in self.requests:
-            if r.stream == act.stream and act.broke + 0.05 <= r.began < act.mended \
-                    and r.ended >= act.mending and answer_of(r) not in act.answers + ["200"]:
+        for r in met:
+            if r.ended >= act.mending and answer_of(r) not in act.answers + ["200"]:
                 self.blame(act, f"while it was mended an answer is {answer_of(r)}")
         slowest = max((r.ended - r.began for r in mine), default=0)
         if slowest > act.lasts + SLACK_S:
